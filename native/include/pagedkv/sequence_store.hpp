@@ -1,0 +1,139 @@
+// SequenceStore owns the sequences and their page tables, and drives the allocator in whole batches.
+//
+// Every batch operation works in two passes. Pass 1 resolves ids, validates, counts exactly what is needed and makes
+// room (the only step that allocates, and so the only one that can fail); it touches nothing that a caller can see.
+// Pass 2 carries out and cannot fail. A call that throws has changed nothing.
+//
+// Invariants: types.hpp. Besides: a row names at most one live sequence; `emitted` is the number of leading table
+// entries that a plan has already reported; `known` is the number of leading tokens whose ids were given.
+// Thread rule: none here; KVCacheManager (manager.hpp) locks. Stream rule: ids only; plans are applied in step order.
+// Cost: O(1) a sequence and a block touched; independent of pool size, sequence length and number of sequences.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pagedkv/block_allocator.hpp"
+#include "pagedkv/cache_stats.hpp"
+#include "pagedkv/page_table.hpp"
+#include "pagedkv/row_set.hpp"
+#include "pagedkv/sequence_map.hpp"
+#include "pagedkv/step_plan.hpp"
+
+namespace pagedkv {
+
+struct StoreOptions {
+    std::int64_t num_blocks = 0, block_size = 0;
+    std::optional<std::int64_t> max_tokens;
+    std::int64_t watermark = 0, scratch_blocks = 0;
+};
+
+struct alignas(64) Sequence {  // one cache line: a decode step touches each sequence once
+    SeqId id = 0;
+    PageTable table;  // table.tokens() is the length
+    std::int32_t committed = 0;
+    std::int32_t known = 0;
+    std::int32_t emitted = 0;
+    bool live = false;
+    std::uint64_t batch = 0;  // the last batch that named it: finds repeated ids in O(1)
+};
+
+struct Admission {
+    SeqId seq_id = 0;
+    Row row = 0;
+    std::int64_t cached_tokens = 0;
+};
+
+class SequenceStore {
+public:
+    using Ids = std::span<const std::int64_t>;
+    enum class Fit { whole, partial };
+
+    explicit SequenceStore(const StoreOptions& options);
+
+    // Admission (admit.cpp). Token ids matter only by their number until a prefix index exists.
+    void admit(SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve, Admission& out);
+
+    // Growth (grow.cpp). `tokens` is the number of token ids given, if any were.
+    void append(Ids ids, Ids counts, std::optional<std::int64_t> tokens, Fit fit, StepPlan& plan);
+    void reserve(Ids ids, Ids upto, StepPlan& plan);
+
+    // Cursors and release (cursors.cpp, release.cpp).
+    void commit(Ids ids, Ids lengths, std::optional<std::int64_t> tokens);
+    void truncate(Ids ids, Ids lengths, bool keep_blocks);
+    void free(Ids ids, std::optional<Step> after);
+    void retire(Step step);
+
+    // Exports (exports.cpp): read-only. Sizes first, then fill a buffer of at least that size.
+    std::int64_t table_width(Ids ids);
+    void block_table(Ids ids, std::span<std::int32_t> out, std::int64_t width, std::int32_t pad);
+    std::int64_t slot_count(Ids ids, std::optional<Ids> starts, std::optional<Ids> stops);
+    void slot_mapping(std::span<std::int64_t> out);  // of the batch that slot_count just checked
+    std::int64_t csr_pages(Ids ids);
+    void csr(std::span<std::int32_t> indptr, std::span<std::int32_t> indices, std::span<std::int32_t> last_page_len);
+    void seq_lens(Ids ids, std::span<std::int32_t> out);
+    std::vector<SeqId> seq_ids() const;
+    std::int32_t pad_block(std::optional<std::int64_t> pad) const;
+
+    const Sequence& sequence(SeqId id) const;  // throws SequenceState if unknown
+    Row row_of(SeqId id) const { return map_.find(id); }
+    CacheStats stats() const;
+    void check() const;  // throws Error naming the broken invariant
+
+    BlockAllocator& allocator() { return blocks_; }
+    const BlockMath& math() const { return math_; }
+    const StoreOptions& options() const { return options_; }
+    Step last_step() const { return last_step_; }
+    Step retired_step() const { return retired_step_; }
+
+private:
+    struct Item {  // one sequence of the batch in work
+        Row row;
+        std::int32_t from;   // first position of the range
+        std::int64_t count;  // tokens or target, as the operation says
+        BlockId tail;        // the block that takes all its tokens as it is, or -1
+    };
+    struct Need {  // what one sequence takes out of the pool and puts into the plan
+        std::int64_t blocks = 0, copies = 0, changed_entries = 0;
+    };
+    class Loan;  // undoes the lent references of a counting pass
+
+    Sequence& at(Row row) { return sequences_[static_cast<std::size_t>(row)]; }
+    const Sequence& at(Row row) const { return sequences_[static_cast<std::size_t>(row)]; }
+    void resolve(Ids ids);
+    void resolve(Ids ids, Ids values, const char* what);
+    void check_target(const Sequence& s, std::int64_t tokens) const;
+    std::int64_t capacity(const Sequence& s) const { return math_.start(s.table.size()); }
+    [[noreturn]] void unknown(SeqId id) const;
+    [[noreturn]] void out_of_blocks(std::int64_t needed, const char* what) const;
+
+    BlockId simple_tail(const Sequence& s, std::int64_t upto) const;
+    Need count(const Sequence& s, std::int64_t upto, Loan& loan) const;
+    std::size_t count_batch(Fit fit, StepPlan::Counts& counts);
+    void grow(Item& item, std::int64_t upto, StepPlan& plan, std::size_t& copies, std::size_t& updates);
+    void append_simple(const Item& item, std::int64_t*& slot);
+    void append_general(Item& item, StepPlan& plan, std::size_t& copies, std::size_t& updates, std::int64_t*& slot);
+    void write_slots(const Sequence& s, std::int64_t from, std::int64_t to, std::int64_t*& out) const;
+    void fill_range(Sequence& s, std::int64_t from, std::int64_t to);
+    void set_length(Sequence& s, std::int64_t length);
+    void check_known(std::optional<std::int64_t> tokens) const;
+    void finish_plan(StepPlan& plan);
+    void release_tail(Sequence& s, std::int64_t keep, Step after);  // after 0: at once
+    void check_sequence(Row row, std::vector<std::int32_t>& table_refs) const;
+
+    StoreOptions options_;
+    BlockMath math_;
+    BlockAllocator blocks_;
+    SequenceMap map_;
+    RowSet rows_;
+    std::vector<Sequence> sequences_;  // by row
+    std::vector<Item> items_;          // the batch in work
+    std::vector<BlockId> lent_;
+    std::uint64_t batch_ = 0;
+    std::int64_t always_fits_;  // targets up to here pass check_target
+    Step last_step_ = 0, retired_step_ = 0;
+    std::int64_t logical_tokens_ = 0, logical_blocks_ = 0, cow_copies_ = 0, failed_admissions_ = 0;
+};
+
+}  // namespace pagedkv

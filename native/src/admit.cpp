@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "pagedkv/errors.hpp"
+#include "pagedkv/sequence_store.hpp"
+
+namespace pagedkv {
+
+void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve, Admission& out) {
+    if (map_.find(id) >= 0)
+        throw SequenceState(join("sequence ", id, " is already registered; free it first, or use another id"));
+    const std::int64_t reserved = reserve.value_or(prompt);
+    if (reserved < 0) throw InvalidArgument(join("reserve is ", reserved, "; give the tokens to make room for, or None"));
+    const std::int64_t target = std::max(prompt, reserved);
+    if (target > 0) {
+        Sequence asked;
+        asked.id = id;
+        check_target(asked, target);
+        const std::int64_t most = math_.blocks(target);
+        if (most + options_.watermark > blocks_.total())
+            throw NeverFits(
+                join("sequence ", id, " needs ", most, " blocks for ", target, " tokens, the pool has ", blocks_.total(),
+                     " less a watermark of ", options_.watermark, "; reject it, or use a larger pool"),
+                most, blocks_.total());
+    }
+    // The watermark keeps room for running sequences to grow; a sequence that takes nothing cannot hurt them.
+    const std::int64_t needed = math_.blocks(reserved);
+    if (needed > 0 && needed + options_.watermark > blocks_.available()) {
+        ++failed_admissions_;
+        out_of_blocks(needed, options_.watermark > 0 ? "admission (besides the watermark)" : "admission");
+    }
+    rows_.make_room();
+    map_.insert_room();
+    const Row row = rows_.lowest_free();
+    if (static_cast<std::size_t>(row) >= sequences_.size()) sequences_.resize(static_cast<std::size_t>(row) + 1);
+    at(row).table.make_room(needed);
+
+    rows_.take();
+    map_.insert(id, row);
+    Sequence& s = at(row);
+    s.id = id;
+    s.committed = 0;
+    s.known = static_cast<std::int32_t>(prompt);
+    s.emitted = 0;
+    s.live = true;
+    for (std::int64_t i = 0; i < needed; ++i) s.table.push(blocks_.take());
+    logical_blocks_ += needed;
+    blocks_.note_peak();
+    out = Admission{id, row, 0};
+}
+
+}  // namespace pagedkv
