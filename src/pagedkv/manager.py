@@ -5,10 +5,8 @@ The batched calls are native (see `_core.pyi`); here are the scalar, step-by-ste
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pagedkv import _core
 
@@ -23,14 +21,13 @@ class KVCacheManager(_core.KVCacheManager):
     Thread-safe. One manager serves any number of pools (tensor parallel).
     """
 
-    def register_sequence(self, seq_id: int, tokens: Iterable[int] | NDArray[np.int32] = ()) -> int:
+    def register_sequence(self, seq_id: int, tokens: ArrayLike = ()) -> int:
         """Admit one sequence; returns how many leading tokens the cache already holds.
 
         tokens: int32 prompt ids, or () if unknown. The rest of the prompt is then appended by count.
         Modifies: as admit. Errors: as admit.
         """
-        ids = tokens if isinstance(tokens, np.ndarray) else list(tokens)
-        return self.admit(seq_id, ids).cached_tokens
+        return self.admit(seq_id, tokens).cached_tokens
 
     def append_token(self, seq_id: int) -> int:
         """Append one token; returns its slot (block id * block_size + offset). Modifies and errors: as append."""
