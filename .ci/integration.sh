@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The installed program as a user runs it, away from the sources. $1: a scratch folder.
+set -euo pipefail
+repo=$(cd "$(dirname "$0")/.." && pwd)
+cd "$1"
+expect() {  # expect CODE COMMAND...: the exit code, and never a traceback
+  local want=$1 got=0
+  shift
+  "$@" >out.txt 2>err.txt || got=$?
+  if [ "$got" -ne "$want" ] || grep -q Traceback out.txt err.txt; then
+    printf 'FAILED: %s\nexit code %s, expected %s\n' "$*" "$got" "$want"
+    cat out.txt err.txt
+    exit 1
+  fi
+  printf 'ok %s\n' "$*"
+}
+expect 0 pagedkv --version
+expect 0 pagedkv doctor
+expect 0 pagedkv selftest --device host
+expect 0 pagedkv simulate --json base.json
+grep -q PASS out.txt
+expect 0 pagedkv simulate --concurrency 100 --closed-loop --quiet
+expect 2 pagedkv simulate --blocks 0
+expect 2 pagedkv simulate --block-size 1.5
+expect 2 pagedkv simulate --trace missing.csv
+expect 2 pagedkv simulate --device cuda:99
+expect 2 pagedkv simulate --json no/such/folder/x.json
+expect 0 python "$repo/examples/engine_loop.py"
+if [ -n "${PAGEDKV_TRACE_DIR:-}" ]; then
+  azure=$PAGEDKV_TRACE_DIR/azure-llm-2023
+  expect 0 pagedkv simulate --trace "$azure/AzureLLMInferenceTrace_code.csv" --limit 500 --blocks 4096 --verify
+  expect 0 pagedkv simulate --trace "$azure/AzureLLMInferenceTrace_conv.csv" --step-ms 50 --blocks 4096 --no-verify --json -
+else
+  echo "skipped: real traces (PAGEDKV_TRACE_DIR is not set)"
+fi
