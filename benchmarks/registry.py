@@ -1,0 +1,26 @@
+"""The benchmarks, in the order in which they run. A new one is a module and a line here."""
+
+from benchmarks import (
+    decode_scaling,
+    decode_step,
+    engine_step,
+    eviction_pressure,
+    free_scattered,
+    import_cost,
+    pool_build,
+    simulate_trace,
+    statistics_cost,
+)
+from benchmarks.report import Benchmark
+
+BENCHMARKS: tuple[Benchmark, ...] = (
+    decode_step.BENCHMARK,
+    decode_scaling.BENCHMARK,
+    eviction_pressure.BENCHMARK,
+    engine_step.BENCHMARK,
+    statistics_cost.BENCHMARK,
+    free_scattered.BENCHMARK,
+    pool_build.BENCHMARK,
+    import_cost.BENCHMARK,
+    simulate_trace.BENCHMARK,
+)

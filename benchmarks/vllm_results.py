@@ -1,0 +1,41 @@
+"""vLLM 0.33's figures for the same work, read from a directory of its benchmark's JSON files.
+
+Each file holds `results`, a list of `{"bench", "labels", "cpu_us": [...]}`, and `meta` with the calibration
+loop that `clock.calibrate` repeats: a ratio means something only when both sides ran at the same speed.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class VllmFigure:
+    """Thread CPU microseconds over all runs found, and the fastest calibration loop among them."""
+
+    cpu_min: float
+    cpu_median: float
+    samples: int
+    calibration_us: float
+
+
+def read_figure(directory: Path, bench: str, labels: dict[str, Any]) -> VllmFigure | None:
+    """All samples of `bench` with these labels in the directory's files; None when there are none."""
+    cpu: list[float] = []
+    calibration: list[float] = []
+    for file in sorted(directory.glob("b*-*.json")):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        matching = [r for r in content["results"] if r["bench"] == bench and r["labels"] == labels]
+        for result in matching:
+            cpu += result["cpu_us"]
+            calibration += content["meta"]["calib_start"] + content["meta"]["calib_end"]
+    if not cpu:
+        return None
+    return VllmFigure(min(cpu), median(cpu), len(cpu), min(calibration))
+
+
+def decode_step(directory: Path, running: int) -> VllmFigure | None:
+    """Its whole bookkeeping of one decode step: allocate, hand out new ids, append the tokens; no caching."""
+    return read_figure(directory, "decode.total/step", {"caching": False, "running": running})
