@@ -1,0 +1,25 @@
+"""The simulator: request loads over the real manager with a virtual clock.
+
+workload, traces -> arrivals -> scheduler (drives the manager) -> measure -> figures, contiguous comparison
+"""
+
+from __future__ import annotations
+
+from pagedkv.simulate.device import DeviceChoice, choose_device
+from pagedkv.simulate.simulator import Load, PoolSpec, Simulation, SimulationResult
+from pagedkv.simulate.traces import Trace, read_trace
+from pagedkv.simulate.workload import Workload, base_case, base_case_requests
+
+__all__ = [
+    "DeviceChoice",
+    "Load",
+    "PoolSpec",
+    "Simulation",
+    "SimulationResult",
+    "Trace",
+    "Workload",
+    "base_case",
+    "base_case_requests",
+    "choose_device",
+    "read_trace",
+]

@@ -1,0 +1,191 @@
+"""One simulation: the real manager over a pool, a workload, the baseline scheduler, and the result as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.errors import PagedKVError
+from pagedkv.layout import KVLayout
+from pagedkv.manager import KVCacheManager
+from pagedkv.pool import DevicePool
+from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
+from pagedkv.simulate.contiguous import ContiguousComparison, compare_with_max_length
+from pagedkv.simulate.figures import Figures, contiguous_figures, run_figures, step_figures
+from pagedkv.simulate.measure import Recorder, Totals
+from pagedkv.simulate.scheduler import Rejection, Scheduler
+from pagedkv.simulate.verify import ByteVerifier, Verification
+from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload, base_case_requests
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """The pool: its layout, its blocks, and the blocks that admission leaves free (watermark)."""
+
+    layout: KVLayout
+    num_blocks: int
+    watermark: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pool."""
+        return self.layout.pool_bytes(self.num_blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The requests and the limits on them.
+
+    workload: requests to replay; None: the closed loop, drawn with `seed` as long as the run lasts.
+    step_ticks: 100 ns ticks a step for a timed replay; None: all are there at step 0.
+    concurrency: the level of the closed loop, and the contiguous comparison's K; max_seqs: a cap that is not.
+    completions: the run ends with the step in which so many completed or were rejected (None: with the last request).
+    max_seq_len: the contiguous comparison's L; None: the largest prompt + output that the pool can hold.
+    """
+
+    workload: Workload | None
+    step_ticks: int | None = None
+    concurrency: int | None = None
+    max_seqs: int | None = None
+    completions: int | None = None
+    max_seq_len: int | None = None
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_seqs", "completions", "max_seq_len"):
+            value = getattr(self, name)
+            if value is not None:
+                whole_number(value, name, minimum=1, maximum=INT32_MAX)
+
+    def arrivals(self) -> Arrivals:
+        """Return a fresh source of these requests."""
+        if self.workload is not None:
+            return Replay(self.workload, self.step_ticks)
+        return ClosedLoop(base_case_requests(self.seed), self.concurrency or 1)
+
+    @property
+    def cap(self) -> int | None:
+        """Most sequences at once."""
+        caps = [cap for cap in (self.concurrency, self.max_seqs) if cap is not None]
+        return min(caps) if caps else None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """What came out. failures is empty if all checks passed and something completed; interrupted: stop() was called.
+
+    too_long: requests that a contiguous reservation of max_seq_len tokens could not hold.
+    """
+
+    figures: Figures
+    comparison: ContiguousComparison
+    rejections: tuple[Rejection, ...]
+    verification: Verification | None
+    too_long: int
+    interrupted: bool
+    failures: tuple[str, ...]
+
+
+class Simulation:
+    """A run that is ready to start. verify: write and compare bytes (the device must have them).
+
+    on_progress(ended requests) is called every 4096 steps. Errors: those of the manager and the pool for sizes that
+    they refuse. Owns the manager and the pool; `run` may be called once.
+    """
+
+    def __init__(
+        self,
+        spec: PoolSpec,
+        load: Load,
+        *,
+        device: str = "null",
+        verify: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.load = load
+        self.manager = KVCacheManager(spec.num_blocks, spec.layout.block_size, watermark=spec.watermark)
+        self.pool = DevicePool(spec.layout, spec.num_blocks, device=device)
+        self._arrivals = load.arrivals()
+        self._recorder = Recorder(spec.layout.block_size, self._progress if on_progress else None)
+        self._on_progress = on_progress
+        self._verifier = ByteVerifier(self.manager, self.pool) if verify else None
+        self._interrupted = False
+        self.scheduler = Scheduler(
+            self.manager, self._arrivals, self._recorder, max_seqs=load.cap, stop_after=load.completions
+        )
+        if self._verifier is not None:
+            self.scheduler.observers.append(self._verifier)
+
+    def stop(self) -> None:
+        """End the run after the current step, with the figures so far (safe in a signal handler)."""
+        self._interrupted = True
+        self.scheduler.stop()
+
+    def run(self) -> SimulationResult:
+        """Run to the end and check: bytes, the manager's invariants, and that every block comes back."""
+        with self.pool:
+            self.scheduler.run()
+            allocated = self.manager.get_stats().allocated_blocks
+            failures = self._close()
+        return self._result(allocated, failures)
+
+    def _progress(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self.scheduler.counters.completed + len(self.scheduler.rejections))
+
+    def _close(self) -> list[str]:
+        """Compare what still lives, free it, and look for broken invariants and lost blocks."""
+        failures = []
+        alive = self.scheduler.running.ids.tolist()
+        if alive and self._verifier is not None:
+            self._verifier.ending(alive)
+        try:
+            self.manager.check()
+            self.manager.free(alive)
+            self.manager.check()
+        except PagedKVError as error:
+            failures.append(f"the manager's check failed: {error}")
+        held = self.manager.get_stats().allocated_blocks
+        if held:
+            failures.append(f"{held} blocks are still allocated after every sequence was freed")
+        if self._verifier is not None and (wrong := self._verifier.result().wrong_tokens):
+            failures.append(f"{wrong} tokens did not hold the bytes written for them")
+        return failures
+
+    def _result(self, allocated: int, failures: list[str]) -> SimulationResult:
+        totals = self._recorder.totals()
+        counters = self.scheduler.counters
+        if not counters.completed and not self._interrupted:
+            failures.append("no request completed")
+        comparison = self._compare(totals)
+        figures = run_figures(counters, requests=len(self._arrivals.prompt), rejected=len(self.scheduler.rejections))
+        figures |= step_figures(totals, self.spec.layout, self.spec.num_blocks)
+        figures |= {"final_blocks": allocated, "final_block_utilization": allocated / self.spec.num_blocks}
+        figures |= contiguous_figures(comparison, self.spec.nbytes)
+        return SimulationResult(
+            figures=figures,
+            comparison=comparison,
+            rejections=tuple(self.scheduler.rejections),
+            verification=None if self._verifier is None else self._verifier.result(),
+            too_long=sum(length - 1 > comparison.max_seq_len for length in self._lengths()),
+            interrupted=self._interrupted,
+            failures=tuple(failures),
+        )
+
+    def _compare(self, totals: Totals) -> ContiguousComparison:
+        load = self.load
+        max_seq_len = load.max_seq_len
+        if max_seq_len is None:
+            max_seq_len = BASE_CASE_MAX_SEQ_LEN if load.workload is None else max(self._lengths(), default=1)
+        capped_at = load.concurrency
+        if capped_at is not None and load.workload is not None:
+            capped_at = min(capped_at, len(load.workload))  # a cap above all requests reserves nothing more
+        return compare_with_max_length(totals, self.spec.layout, max_seq_len, capped_at)
+
+    def _lengths(self) -> list[int]:
+        """Return prompt + output of every request that was not rejected."""
+        rejected = {rejection.request for rejection in self.scheduler.rejections}
+        lengths = map(sum, zip(self._arrivals.prompt, self._arrivals.output, strict=True))
+        return [length for request, length in enumerate(lengths) if request not in rejected]

@@ -1,0 +1,86 @@
+"""Byte verification of a run: what every sequence wrote must be what its page table leads to at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pagedkv.manager import KVCacheManager
+    from pagedkv.pool import DevicePool
+    from pagedkv.simulate.scheduler import Scheduler
+    from pagedkv.step_plan import StepPlan
+
+LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Sequences and tokens that were compared, tokens with other bytes, and the first 20 sequences of those."""
+
+    sequences: int
+    tokens: int
+    wrong_tokens: int
+    wrong_sequences: tuple[int, ...]
+
+
+class ByteVerifier:
+    """Writes a pattern that is unique to (sequence, position) for every appended token and compares it at the end.
+
+    An observer of one run over `manager` and `pool`. Modifies the pool's bytes and tables; uses its compute stream.
+    """
+
+    def __init__(self, manager: KVCacheManager, pool: DevicePool) -> None:
+        self._manager = manager
+        self._pool = pool
+        self._sequences = 0
+        self._tokens = 0
+        self._wrong_tokens = 0
+        self._wrong_sequences: list[int] = []
+
+    def appended(self, plan: StepPlan, seq_ids: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+        """Carry the plan out and write the tokens through its slots."""
+        self._pool.apply(plan)
+        counts = counts[: plan.served]
+        owners = np.repeat(seq_ids[: plan.served], counts)
+        self._pool.fill_tokens(owners, positions_of(plan.lengths, counts), plan.slots)
+
+    def measured(self, scheduler: Scheduler) -> None:
+        """Nothing to do."""
+
+    def ending(self, seq_ids: Sequence[int]) -> None:
+        """Compare all tokens of these sequences through their page tables."""
+        ids = np.array(seq_ids, dtype=np.int64)
+        lengths = self._manager.seq_lens(ids)
+        slots = self._manager.slot_mapping(ids)
+        wrong = self._pool.verify_tokens(np.repeat(ids, lengths), positions_of(lengths, lengths), slots)
+        self._sequences += len(ids)
+        self._tokens += len(slots)
+        if wrong:
+            self._wrong_tokens += wrong
+            self._list_wrong(seq_ids)
+
+    def result(self) -> Verification:
+        """Return the outcome so far (a copy)."""
+        return Verification(self._sequences, self._tokens, self._wrong_tokens, tuple(self._wrong_sequences))
+
+    def _list_wrong(self, seq_ids: Sequence[int]) -> None:
+        for seq_id in seq_ids:
+            if len(self._wrong_sequences) == LISTED:
+                return
+            slots = self._manager.slot_mapping([seq_id])
+            if self._pool.verify_tokens(seq_id, np.arange(len(slots), dtype=np.int64), slots):
+                self._wrong_sequences.append(seq_id)
+
+
+def positions_of(lengths: NDArray[np.int32], counts: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the positions of the last counts[i] tokens of sequences with lengths[i] tokens, concatenated.
+
+    int64 [sum counts]: lengths[i] - counts[i] .. lengths[i] - 1 for each i in turn. Fresh array.
+    """
+    ends = np.cumsum(counts, dtype=np.int64)
+    return np.arange(int(ends[-1]) if len(ends) else 0, dtype=np.int64) + np.repeat(lengths - ends, counts)
