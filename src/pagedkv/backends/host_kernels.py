@@ -1,0 +1,68 @@
+"""The host's kernels: the NumPy reference, put on host streams.
+
+Arrays are copied when the work is put on, buffers are looked up when it runs: an argument changed too late
+does no harm, memory freed too early is a BackendError.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedkv.arguments import IntArray
+from pagedkv.backends.host_buffer import Bytes, own_buffer
+from pagedkv.backends.host_stream import own_stream
+from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch, reference
+from pagedkv.streams import Buffer, Stream
+
+
+class HostKernels:
+    """See `pagedkv.kernels.Kernels`."""
+
+    def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
+        pairs = pairs.copy()
+        own_stream(stream).enqueue(lambda: reference.copy_rows(_blocks(memory), pairs))
+
+    def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
+        ids, keys = block_ids.copy(), reference.block_keys(tags)
+        own_stream(stream).enqueue(lambda: reference.fill_rows(_blocks(memory), ids, keys))
+
+    def verify_blocks(
+        self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, counter: Buffer, stream: Stream
+    ) -> None:
+        ids, keys = block_ids.copy(), reference.block_keys(tags)
+        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong(_blocks(memory), ids, keys)))
+
+    def fill_tokens(self, memory: PoolMemory, tokens: TokenBatch, stream: Stream) -> None:
+        slots, keys = tokens.slots.copy(), reference.token_keys(tokens.seq_ids, tokens.positions)
+        own_stream(stream).enqueue(lambda: reference.fill_rows(_tokens(memory), slots, keys))
+
+    def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
+        slots, keys = tokens.slots.copy(), reference.token_keys(tokens.seq_ids, tokens.positions)
+        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong(_tokens(memory), slots, keys)))
+
+    def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
+        own_stream(stream).enqueue(lambda: reference.grow_table(_table(old), _table(new), pad))
+
+    def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
+        updates = updates.copy()
+        own_stream(stream).enqueue(lambda: reference.scatter_table(_table(table), updates))
+
+
+def _blocks(memory: PoolMemory) -> Bytes:
+    layout, count = memory.layout, memory.num_blocks
+    return own_buffer(memory.buffer).array[: count * layout.block_bytes].reshape(count, layout.block_bytes)
+
+
+def _tokens(memory: PoolMemory) -> Bytes:
+    layout, count = memory.layout, memory.num_blocks * memory.layout.block_size
+    return own_buffer(memory.buffer).array[: count * layout.token_bytes].reshape(count, layout.token_bytes)
+
+
+def _table(table: TableMemory) -> npt.NDArray[np.int32]:
+    cells = table.rows * table.width
+    return own_buffer(table.buffer).array[: cells * 4].view(np.int32).reshape(table.rows, table.width)
+
+
+def _add(counter: Buffer, amount: int) -> None:
+    own_buffer(counter).array[:8].view(np.int64)[0] += amount

@@ -1,0 +1,89 @@
+"""The kernels' interface, and the exact pattern that fill and verify kernels write and expect.
+
+Every backend implements `Kernels`; `reference.py` is the twin in NumPy that the others are compared with. A
+kernel only puts work on a stream. Argument arrays are read before the call returns: the caller may reuse them
+at once. The caller (the pool) has checked that every id, slot, row and column lies inside.
+
+The token-unique pattern ------------------------ All arithmetic is modulo 2^64; ids are taken as two's
+complement; `>>` is a logical shift. With G = 0x9E3779B97F4A7C15::
+
+mix(z):  z ^= z >> 30;  z *= 0xBF58476D1CE4E5B9;  z ^= z >> 27;  z *= 0x94D049BB133111EB;  return z ^ (z >>
+31) key(seq_id, position)  =  mix(mix(seq_id + G) + (position + 1) * G) word(key, i)           =  key + i * G
+i = 0, 1, 2 ... the 8-byte word within the token
+
+(`mix` is the finalizer of splitmix64.) Words are stored little-endian; where a token's size is not a multiple
+of 8, the last word is cut to its low-order bytes. Per word one addition and, per token, two mixes: cheap
+enough that a check of bytes runs at the speed of memory. `mix` is a bijection, so the positions of one
+sequence never share a key, and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern
+under a tag is that of one "token" of `block_bytes` bytes with `key(tag, -1)`, which no token has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedkv.arguments import IntArray
+from pagedkv.layout import KVLayout
+from pagedkv.streams import Buffer, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    """The pool as kernels see it: `num_blocks` blocks (scratch blocks included) of `layout` from `buffer`'s
+    start.
+    """
+
+    buffer: Buffer
+    layout: KVLayout
+    num_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableMemory:
+    """Block tables as kernels see them: int32 [rows, width], C-contiguous, from `buffer`'s start."""
+
+    buffer: Buffer
+    rows: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """Tokens by owner, position and place: three int64 arrays of one length. A slot below 0 is skipped
+    (padding).
+    """
+
+    seq_ids: IntArray
+    positions: IntArray
+    slots: IntArray
+
+
+class Kernels(Protocol):
+    """The device work of a pool. Every method puts it on `stream` and returns; BackendError if that fails."""
+
+    def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
+        """Copy whole blocks; `pairs` is int32 [n, 2] (source, destination); no destination is also a source."""
+
+    def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
+        """Write each block's pattern under its tag; both arrays int64 [n]."""
+
+    def verify_blocks(
+        self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, counter: Buffer, stream: Stream
+    ) -> None:
+        """Add to `counter` (int64) the number of blocks that do not hold their tag's pattern."""
+
+    def fill_tokens(self, memory: PoolMemory, tokens: TokenBatch, stream: Stream) -> None:
+        """Write each token's pattern into its slot."""
+
+    def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
+        """Add to `counter` (int64) the number of tokens whose slot does not hold their pattern."""
+
+    def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
+        """Copy `old` into the upper left corner of `new`, which is no smaller, and `pad` into the rest."""
+
+    def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
+        """Set table[row, column] = block; `updates` is int32 [k, 3] (row, column, block), no entry twice."""

@@ -1,0 +1,85 @@
+"""Where a token lives inside a block, and a block inside the pool.
+
+Block-major: block `b` is one extent of `block_bytes` at `b * block_bytes`, and its tokens follow each other
+inside. Every offset is a Python int, so a pool past 4 GiB is not a special case. A block id becomes an
+address here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pagedkv.arguments import INT32_MAX, INT64_MAX, whole_number
+from pagedkv.errors import InvalidArgumentError
+
+_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class KVLayout:
+    """Opaque tokens: `token_bytes` bytes a token (all layers, K and V), `block_size` tokens a block.
+
+    Raises InvalidArgumentError unless both are whole numbers from 1 on and a block's bytes fit 63 bits.
+    Immutable.
+    """
+
+    token_bytes: int
+    block_size: int
+
+    def __post_init__(self) -> None:
+        # object.__setattr__: the frozen way to keep plain ints where NumPy integers came in; those would
+        # wrap.
+        object.__setattr__(self, "token_bytes", whole_number(self.token_bytes, "token_bytes", minimum=1))
+        object.__setattr__(
+            self, "block_size", whole_number(self.block_size, "block_size", minimum=1, maximum=INT32_MAX)
+        )
+        if self.block_bytes > INT64_MAX:
+            raise InvalidArgumentError(
+                f"a block of {self.block_size} tokens of {self.token_bytes} bytes does not fit 63 bits; make it smaller"
+            )
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block = block_size * token_bytes."""
+        return self.block_size * self.token_bytes
+
+    def pool_bytes(self, num_blocks: int) -> int:
+        """Bytes of a pool of `num_blocks` blocks. Raises InvalidArgumentError when they do not fit 63 bits."""
+        count = whole_number(num_blocks, "num_blocks", maximum=INT32_MAX)
+        if count * self.block_bytes > INT64_MAX:
+            raise InvalidArgumentError(
+                f"{count} blocks of {self.block_bytes} bytes do not fit 63 bits; ask for fewer or smaller blocks"
+            )
+        return count * self.block_bytes
+
+    def blocks_in(self, pool_bytes: int) -> int:
+        """Whole blocks that fit `pool_bytes` bytes; the remainder is left unused."""
+        return whole_number(pool_bytes, "pool_bytes") // self.block_bytes
+
+    def token_offset(self, block_id: int, offset: int) -> int:
+        """Bytes from the pool's start to token `offset` (0 .. block_size - 1) of a block.
+
+        Does not know the pool's size: the caller has checked `block_id`. Raises InvalidArgumentError for the
+        offset.
+        """
+        place = whole_number(offset, "offset in the block", maximum=self.block_size - 1)
+        return block_id * self.block_bytes + place * self.token_bytes
+
+
+def parse_bytes(size: object) -> int:
+    """Bytes of `size`: a whole number, or text such as "4096", "512KiB", "256 MiB", "80GiB".
+
+    Units are powers of 1024 in any letter case; "MB" is refused, because half its users mean MiB. Raises
+    InvalidArgumentError for anything else, below 1 and beyond 63 bits. Modifies nothing.
+    """
+    if not isinstance(size, str):
+        return whole_number(size, "size in bytes", minimum=1)
+    match = _SIZE.fullmatch(size)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or len(match[1]) > 20:
+        raise InvalidArgumentError(
+            f"size {size[:40]!r} is not understood; write a whole number and B, KiB, MiB, GiB or TiB"
+        )
+    return whole_number(int(match[1]) * unit, f"size {size!r} in bytes", minimum=1)

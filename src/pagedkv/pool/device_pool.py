@@ -1,0 +1,189 @@
+"""DevicePool: the bytes of all blocks, and the order of everything done to them.
+
+Owns: one piece of memory for all blocks (made at construction; none later), the device-resident block tables,
+the events of the steps in flight. A manager decides, a pool carries out; it knows no sequence.
+Invariants: plans are applied in step order; finished_step <= last step marked done <= last step applied.
+Streams: everything goes on the compute stream unless a method is given another; nothing synchronizes the
+whole device. What is freed without `after` may be reused by work put on the compute stream later, so a copy
+stream calls `fence` before it touches new blocks. Threads: one at a time.
+Cost: `apply` O(copies + updates) and at most two launches; addresses O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedkv.backends import Backend
+from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.kernels import TableMemory
+from pagedkv.layout import KVLayout
+from pagedkv.pool.pool_bytes import PoolBytes, check_copies
+from pagedkv.pool.step_events import StepEvents
+from pagedkv.streams import Stream
+from pagedkv.tables import BlockTables
+
+
+class AppliedPlan(Protocol):
+    """What `apply` reads of a step plan; `pagedkv.StepPlan` has it."""
+
+    @property
+    def step(self) -> int:
+        """Number of the step, from 1."""
+
+    @property
+    def copies(self) -> npt.NDArray[np.int32]:
+        """int32 [m, 2] (source, destination)."""
+
+    @property
+    def updates(self) -> npt.NDArray[np.int32]:
+        """int32 [k, 3] (row, column, block)."""
+
+
+class DevicePool(PoolBytes):
+    """`num_blocks` blocks of `layout` on one device, plus `scratch_blocks` more behind them for padding.
+
+    device: "auto", "host", "null", "cuda:N", or an open Backend. memory: the caller's writable, contiguous
+    bytes to use instead of allocating; never copied, never freed. Raises InvalidArgumentError for bad sizes
+    and BackendError when the memory cannot be had. A context manager: leaving it closes the pool.
+    """
+
+    def __init__(
+        self,
+        layout: KVLayout,
+        num_blocks: int,
+        *,
+        device: str | Backend = "auto",
+        memory: object = None,
+        scratch_blocks: int = 0,
+    ) -> None:
+        super().__init__(layout, num_blocks, device=device, memory=memory, scratch_blocks=scratch_blocks)
+        pad = self.num_blocks if self.scratch_blocks else 0
+        self.tables = BlockTables(self.backend, pad=pad, width_limit=self.num_blocks)
+        self._steps = StepEvents(self.backend)
+        self._applied_step = 0
+
+    @property
+    def applied_step(self) -> int:
+        """The step of the last applied plan, 0 at first."""
+        return self._applied_step
+
+    def apply(self, plan: AppliedPlan, stream: Stream | None = None) -> None:
+        """Carry out a plan's block copies, then its table updates, before the kernels of its step.
+
+        Put on `stream`, which is the compute stream from then on (None: the one there is); the first call on
+        another stream is ordered behind all work on the former. The plan is read before the call returns.
+        Raises InvalidArgumentError, nothing changed, for a step that is not later than the last, ids outside
+        the pool, or copies that read what they write; BackendError if the pool is closed or lost, or is lost
+        by this call; too little memory for larger tables changes nothing.
+        """
+        self.ensure_usable("apply")
+        step, copies, updates = plan.step, plan.copies, plan.updates
+        if step <= self._applied_step:
+            raise InvalidArgumentError(
+                f"step {step} was to be applied after step {self._applied_step}; apply every plan once, in step order"
+            )
+        check_copies(copies, self.total_blocks)
+        rows, width = self.tables.check(updates, self.total_blocks) if len(updates) else (0, 0)
+        # Before anything is put on the stream: too little memory must leave the pool as it was.
+        larger = self.tables.allocate(rows, width)
+        self._guard("apply", lambda: self._launch(copies, updates, larger, stream))
+        self._applied_step = step
+
+    def step_done(self, step: int, stream: Stream | None = None, *, also: Sequence[Stream] = ()) -> None:
+        """The kernels of `step` are all put on `stream` (None: the compute stream), and on those of `also`,
+        copy streams say.
+
+        `finished_step` reaches the step once all of them have passed this place. Raises InvalidArgumentError
+        unless steps come in order, each once, after the step's plan was applied. Does not wait.
+        """
+        self.ensure_usable("step_done")
+        if step > self._applied_step:
+            raise InvalidArgumentError(
+                f"step {step} cannot be done, its plan is not applied; the last one applied is {self._applied_step}"
+            )
+        self._guard("step_done", lambda: self._steps.mark(step, (stream or self.stream, *also)))
+
+    def finished_step(self) -> int:
+        """The greatest step that has finished on the device with all before it, 0 at first: what a manager
+        may `retire`.
+
+        Does not wait. Raises BackendError on a lost pool: its blocks in flight are never handed out again.
+        """
+        return self._guard("finished_step", self._steps.finished)
+
+    def wait_step(self, step: int) -> int:
+        """Wait on the host until `step` has finished; returns `finished_step`.
+
+        Raises InvalidArgumentError for a step without `step_done`, which no wait would end.
+        """
+        return self._guard("wait_step", lambda: self._steps.wait(step))
+
+    def fence(self, stream: Stream) -> None:
+        """Hold back what is put on `stream` from now on until all work put on the compute stream so far is
+        done.
+
+        A copy stream calls this before it reads blocks that the model writes and before it writes blocks just
+        handed out. Nobody waits on the host.
+        """
+        self._guard("fence", lambda: self._order_behind(self._stream, stream))
+
+    def close(self) -> None:
+        """Wait for the compute stream, then free all memory; an adopted one is let go of. Safe to call twice,
+        and on a lost pool.
+
+        Other streams must be done with the pool. Addresses and views end here.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        releases: list[Callable[[], None]] = [self.tables.close, partial(self.backend.free, self._buffer)]
+        if self._counter is not None:
+            releases.append(partial(self.backend.free, self._counter))
+        if self._failure is None:
+            releases.insert(0, self._stream.synchronize)
+        for release in releases:
+            # A device that failed cannot free either; closing must still work, and let go of all it can.
+            with suppress(BackendError):
+                release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "lost" if self._failure else f"at {self._base:#x}"
+        blocks = f"{self.num_blocks}+{self.scratch_blocks} blocks"
+        return f"<DevicePool {blocks}, {self.nbytes} bytes on {self.backend.name}, {state}>"
+
+    def _launch(
+        self,
+        copies: npt.NDArray[np.int32],
+        updates: npt.NDArray[np.int32],
+        larger: TableMemory | None,
+        stream: Stream | None,
+    ) -> None:
+        if stream is not None and stream is not self._stream:
+            self._order_behind(self._stream, stream)
+            self._stream = stream
+        if larger is not None:
+            self.tables.replace(larger, self._stream)
+        if len(copies):
+            self.backend.kernels.copy_blocks(self._memory, copies, self._stream)
+        if len(updates):
+            self.tables.scatter(updates, self._stream)
+
+    def _order_behind(self, first: Stream, second: Stream) -> None:
+        event = self.backend.event()
+        first.record(event)
+        second.wait(event)

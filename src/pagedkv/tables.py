@@ -1,0 +1,130 @@
+"""Block tables that live on the device: int32 [rows, width], one row a sequence, kept up to date by scatters.
+
+Owns: the table's buffer, and outgrown ones until the work that reads them is done.
+Order: growth and scatters are put on the compute stream in front of the kernels that read the result. Entries
+past a sequence's blocks are valid block ids (padding, or a former owner's), never -1: a kernel may load them.
+Cost: a scatter O(updates); growth O(table), at most logarithmically often.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedkv.backends import Backend
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels import TableMemory
+from pagedkv.streams import Buffer, Event, Stream
+
+_FIRST_ROWS, _FIRST_WIDTH = 64, 64
+
+
+class BlockTables:
+    """The device-resident block tables of one pool. Made by the pool; engines read them.
+
+    `address`, `rows` and `width` change when an applied plan names a row or column beyond them: read them
+    after `apply`.
+    """
+
+    def __init__(self, backend: Backend, *, pad: int, width_limit: int) -> None:
+        self._backend = backend
+        self._pad = pad
+        self._width_limit = width_limit
+        self._table: TableMemory | None = None
+        self._outgrown: deque[tuple[Event, Buffer]] = deque()
+
+    @property
+    def address(self) -> int:
+        """Device address of entry [0, 0]; 0 while no plan has had table updates. Valid until the next
+        `apply`.
+        """
+        return self._table.buffer.address if self._table else 0
+
+    @property
+    def rows(self) -> int:
+        """Rows there is room for."""
+        return self._table.rows if self._table else 0
+
+    @property
+    def width(self) -> int:
+        """Columns there is room for = entries from one row to the next."""
+        return self._table.width if self._table else 0
+
+    @property
+    def array(self) -> npt.NDArray[np.int32]:
+        """The tables as int32 [rows, width], no copy; host only. Valid until the next `apply`; on no stream:
+        synchronize first.
+
+        Raises InvalidArgumentError where the host cannot address them.
+        """
+        if self._table is None:
+            return np.zeros((0, 0), np.int32)
+        view = self._backend.host_view(self._table.buffer)
+        return view[: self.rows * self.width * 4].view(np.int32).reshape(self.rows, self.width)
+
+    def check(self, updates: npt.NDArray[np.int32], num_blocks: int) -> tuple[int, int]:
+        """The (rows, columns) that `updates` needs. Raises InvalidArgumentError for entries out of range;
+        modifies nothing.
+        """
+        # As unsigned numbers, negative entries are huge: one maximum finds both kinds of wrong entry.
+        row, column, block = updates.view(np.uint32).max(axis=0).tolist()
+        if block >= num_blocks or column >= self._width_limit or row >= 2**31:
+            raise InvalidArgumentError(
+                f"updates of the plan go to row {row}, column {column}, block {block}; there are {num_blocks} blocks "
+                f"and {self._width_limit} columns at most; apply the plan to the pool of its own manager"
+            )
+        return row + 1, column + 1
+
+    def allocate(self, rows: int, width: int) -> TableMemory | None:
+        """Memory for a table with room for that many rows and columns, for `replace`; None if there is room
+        already.
+
+        Raises BackendError when there is too little memory. Modifies nothing.
+        """
+        if rows <= self.rows and width <= self.width:
+            return None
+        rows = _capacity(rows, self.rows or _FIRST_ROWS)
+        width = min(_capacity(width, self.width or _FIRST_WIDTH), self._width_limit)
+        return TableMemory(self._backend.allocate(rows * width * 4), rows, width)
+
+    def replace(self, new: TableMemory, stream: Stream) -> None:
+        """Use `new` from here on: put on `stream` the copy of the old entries; the old memory is freed once
+        that is done.
+        """
+        old, self._table = self._table, new
+        # A first table has nothing to copy; as its own source with no rows it still gets its padding.
+        source = old or TableMemory(new.buffer, 0, 0)
+        self._backend.kernels.grow_table(source, new, self._pad, stream)
+        self._free_outgrown()
+        if old is not None:
+            event = self._backend.event()
+            self._outgrown.append((event, old.buffer))
+            stream.record(event)
+
+    def scatter(self, updates: npt.NDArray[np.int32], stream: Stream) -> None:
+        """Put checked updates, int32 [k, 3] (row, column, block), on `stream`."""
+        if self._table is not None:
+            self._backend.kernels.scatter_table(self._table, updates, stream)
+
+    def close(self) -> None:
+        """Free everything at once; the caller has seen to it that no work is left."""
+        buffers = [buffer for _, buffer in self._outgrown]
+        if self._table is not None:
+            buffers.append(self._table.buffer)
+        self._outgrown.clear()
+        self._table = None
+        for buffer in buffers:
+            self._backend.free(buffer)
+
+    def _free_outgrown(self) -> None:
+        while self._outgrown and self._outgrown[0][0].done:
+            self._backend.free(self._outgrown.popleft()[1])
+
+
+def _capacity(needed: int, current: int) -> int:
+    """At least `needed`, by doubling `current`."""
+    while current < needed:
+        current *= 2
+    return current
