@@ -106,27 +106,27 @@ void bind_allocator(nb::module_& m) {
     nb::class_<Handle>(m, "BlockAllocator",
                        "Who may have which block: reference counts, free lists, the four states. O(1) a block; thread-safe.\n\n"
                        "References taken here (pins) are separate from those of sequences and dropped only here.")
-        .def("__init__", &create, "num_blocks"_a, "block_size_bytes"_a = 0, "pool_base"_a = 0,
+        .def("__init__", &create, "num_blocks"_a.none(), "block_size_bytes"_a.none() = 0, "pool_base"_a.none() = 0,
              nb::sig("def __init__(self, num_blocks: int, block_size_bytes: int = 0, pool_base: int = 0) -> None"))
-        .def("allocate", &allocate, "count"_a = 1,
+        .def("allocate", &allocate, "count"_a.none() = 1,
              nb::sig("def allocate(self, count: int = 1) -> numpy.typing.NDArray[numpy.int32]"),
              "Take `count` blocks with one reference each; int32 ids [count], owned by the caller.\n\n"
              "Clean blocks first (last freed first, block 0 first on a new pool), then the cached block released longest\n"
              "ago. Modifies: the blocks taken. Errors: InvalidArgumentError (negative), NeverFitsError (more than the pool),\n"
              "OutOfBlocksError (not now); nothing is taken then.")
-        .def("free", &each<&BlockAllocator::free>, "ids"_a,
+        .def("free", &each<&BlockAllocator::free>, "ids"_a.none(),
              nb::sig("def free(self, ids: int | numpy.typing.ArrayLike) -> None"),
              "Drop one reference for each time a block is named; at zero it is clean, or cached if published.\n\n"
              "Atomic. Errors: SequenceStateError if more references are dropped than were taken here (double free).")
-        .def("increment_ref", &each<&BlockAllocator::increment_ref>, "ids"_a,
+        .def("increment_ref", &each<&BlockAllocator::increment_ref>, "ids"_a.none(),
              nb::sig("def increment_ref(self, ids: int | numpy.typing.ArrayLike) -> None"),
              "Add a reference (a pin) for each time a block is named. Atomic.\n\n"
              "A cached block comes back into use with its content. A write by a sequence into a pinned block copies it first.\n"
              "Errors: SequenceStateError for a block that is free and not findable.")
-        .def("publish", &each<&BlockAllocator::publish>, "ids"_a,
+        .def("publish", &each<&BlockAllocator::publish>, "ids"_a.none(),
              nb::sig("def publish(self, ids: int | numpy.typing.ArrayLike) -> None"),
              "Mark blocks in use as findable by content: when their last reference goes they are cached, not clean.")
-        .def("unpublish", &each<&BlockAllocator::unpublish>, "ids"_a,
+        .def("unpublish", &each<&BlockAllocator::unpublish>, "ids"_a.none(),
              nb::sig("def unpublish(self, ids: int | numpy.typing.ArrayLike) -> None"),
              "Take the mark back; cached blocks become clean.")
         .def(
@@ -135,16 +135,17 @@ void bind_allocator(nb::module_& m) {
                 const std::int64_t wanted = to_id(id);
                 return locked(h, [&](BlockAllocator& a) { return a.refs(a.checked(wanted)); });
             },
-            "block_id"_a, nb::sig("def get_ref_count(self, block_id: int) -> int"), "References of a block, pins included.")
+            "block_id"_a.none(), nb::sig("def get_ref_count(self, block_id: int) -> int"),
+            "References of a block, pins included.")
         .def(
             "get_block_ptr",
             [](const Handle& h, nb::handle id) {
                 const std::int64_t wanted = to_id(id);
                 return locked(h, [&](BlockAllocator& a) { return a.address(a.checked(wanted)); });
             },
-            "block_id"_a, nb::sig("def get_block_ptr(self, block_id: int) -> int"),
+            "block_id"_a.none(), nb::sig("def get_block_ptr(self, block_id: int) -> int"),
             "Address of a block's first byte (64 bits): pool_base + block_id * block_size_bytes.")
-        .def("block", &block, "block_id"_a, nb::sig("def block(self, block_id: int) -> PhysicalBlock"),
+        .def("block", &block, "block_id"_a.none(), nb::sig("def block(self, block_id: int) -> PhysicalBlock"),
              "A snapshot of one block.")
         .def(
             "state",
@@ -152,7 +153,7 @@ void bind_allocator(nb::module_& m) {
                 const std::int64_t wanted = to_id(id);
                 return locked(h, [&](BlockAllocator& a) { return a.state(a.checked(wanted)); });
             },
-            "block_id"_a, nb::sig("def state(self, block_id: int) -> BlockState"), "The state of one block.")
+            "block_id"_a.none(), nb::sig("def state(self, block_id: int) -> BlockState"), "The state of one block.")
         .def(
             "bind_pool",
             [](const Handle& h, nb::handle pool_base, nb::handle bytes) {
@@ -160,7 +161,8 @@ void bind_allocator(nb::module_& m) {
                 const std::int64_t size = to_int(bytes, "block_size_bytes");
                 locked(h, [&](BlockAllocator& a) { a.bind_pool(base, size); });
             },
-            "pool_base"_a, "block_size_bytes"_a, nb::sig("def bind_pool(self, pool_base: int, block_size_bytes: int) -> None"),
+            "pool_base"_a.none(), "block_size_bytes"_a.none(),
+            nb::sig("def bind_pool(self, pool_base: int, block_size_bytes: int) -> None"),
             "Say where block 0 lies and how far blocks are apart, in bytes.")
         .def_prop_ro("num_free_blocks", &number<&BlockAllocator::available>, "Clean and cached blocks.")
         .def_prop_ro(

@@ -125,7 +125,7 @@ void bind_exports(nb::class_<KVCacheManager>& c) {
     using namespace nb::literals;
 #define INT32S "numpy.typing.NDArray[numpy.int32]"
 #define INT64S "numpy.typing.NDArray[numpy.int64]"
-    c.def("block_table", &block_table, "seq_ids"_a, nb::kw_only(), "out"_a = nb::none(), "width"_a = nb::none(),
+    c.def("block_table", &block_table, "seq_ids"_a.none(), nb::kw_only(), "out"_a = nb::none(), "width"_a = nb::none(),
           "pad"_a = nb::none(),
           nb::sig("def block_table(self, seq_ids: numpy.typing.ArrayLike, *, out: " INT32S " | None = None, "
                   "width: int | None = None, pad: int | None = None) -> " INT32S),
@@ -133,19 +133,19 @@ void bind_exports(nb::class_<KVCacheManager>& c) {
           "width: columns (None: the longest of the batch). out: the caller's array, filled to its end (extra rows are\n"
           "padding). pad: a block id, -1 on request; None: the scratch block if there is one, else 0, so that every entry\n"
           "can be read. Read-only; a copy. Errors: InvalidArgumentError (too narrow, too small), SequenceStateError.");
-    c.def("slot_mapping", &slot_mapping, "seq_ids"_a, nb::kw_only(), "starts"_a = nb::none(), "stops"_a = nb::none(),
+    c.def("slot_mapping", &slot_mapping, "seq_ids"_a.none(), nb::kw_only(), "starts"_a = nb::none(), "stops"_a = nb::none(),
           "out"_a = nb::none(),
           nb::sig("def slot_mapping(self, seq_ids: numpy.typing.ArrayLike, *, starts: numpy.typing.ArrayLike | None = None, "
                   "stops: numpy.typing.ArrayLike | None = None, out: " INT64S " | None = None) -> " INT64S),
           "Slots of positions starts[i] to stops[i] of each sequence, int64, one after another (None: 0 to length).\n\n"
           "stops may reach capacity. out: the caller's array; what is left over becomes -1. Read-only; a copy.\n"
           "Errors: InvalidArgumentError (beyond capacity, too small), SequenceStateError.");
-    c.def("csr", &csr, "seq_ids"_a, nb::kw_only(), "out"_a = nb::none(),
+    c.def("csr", &csr, "seq_ids"_a.none(), nb::kw_only(), "out"_a = nb::none(),
           nb::sig("def csr(self, seq_ids: numpy.typing.ArrayLike, *, out: tuple[" INT32S ", " INT32S ", " INT32S
                   "] | None = None) -> CsrTables"),
           "Block tables in FlashInfer's form, by length: last_page_len = ((length - 1) mod block_size) + 1, 0 for length 0.\n\n"
           "out: the caller's (indptr, indices, last_page_len); larger ones describe empty sequences after the batch.");
-    c.def("seq_lens", &seq_lens, "seq_ids"_a, nb::kw_only(), "out"_a = nb::none(),
+    c.def("seq_lens", &seq_lens, "seq_ids"_a.none(), nb::kw_only(), "out"_a = nb::none(),
           nb::sig("def seq_lens(self, seq_ids: numpy.typing.ArrayLike, *, out: " INT32S " | None = None) -> " INT32S),
           "Tokens stored, int32 [n]; what is left over of out becomes 0. Read-only; a copy.");
 #undef INT32S

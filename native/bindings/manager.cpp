@@ -143,8 +143,8 @@ void bind_batches(nb::class_<Manager>& c) {
     nb::sig("def " name                                                                   \
             "(self, seq_ids: numpy.typing.ArrayLike, counts: numpy.typing.ArrayLike, *, " \
             "tokens: numpy.typing.ArrayLike | None = None, partial: bool = False) -> " result)
-    c.def("admit", &admit, "seq_id"_a, "tokens"_a, nb::kw_only(), "salt"_a = nb::bytes(""), "reserve"_a = nb::none(),
-          "max_hit_tokens"_a = nb::none(), ADMIT_SIG("admit", "Admission"),
+    c.def("admit", &admit, "seq_id"_a.none(), "tokens"_a.none(), nb::kw_only(), "salt"_a.none() = nb::bytes(""),
+          "reserve"_a = nb::none(), "max_hit_tokens"_a = nb::none(), ADMIT_SIG("admit", "Admission"),
           "Register a sequence and make room for its prompt; atomic.\n\n"
           "tokens: int32 [P] prompt ids, or () if they are not known. reserve: tokens to make room for (None: the whole\n"
           "prompt, 0: nothing). Afterwards length = cached_tokens; append the other prompt tokens by count. The watermark\n"
@@ -155,10 +155,10 @@ void bind_batches(nb::class_<Manager>& c) {
         [](Manager& m, nb::handle i, nb::handle t, nb::handle s, nb::handle r, nb::handle h) {
             return or_none([&] { return admit(m, i, t, s, r, h); });
         },
-        "seq_id"_a, "tokens"_a, nb::kw_only(), "salt"_a = nb::bytes(""), "reserve"_a = nb::none(),
+        "seq_id"_a.none(), "tokens"_a.none(), nb::kw_only(), "salt"_a.none() = nb::bytes(""), "reserve"_a = nb::none(),
         "max_hit_tokens"_a = nb::none(), ADMIT_SIG("try_admit", "Admission | None"),
         "admit, but None where that raises OutOfBlocksError.");
-    c.def("append", &append, "seq_ids"_a, "counts"_a, nb::kw_only(), "tokens"_a = nb::none(), "partial"_a = false,
+    c.def("append", &append, "seq_ids"_a.none(), "counts"_a.none(), nb::kw_only(), "tokens"_a = nb::none(), "partial"_a = false,
           APPEND_SIG("append", "StepPlan"),
           "Lengthen sequences by counts: take blocks, copy shared ones that are written, give every token its slot.\n\n"
           "seq_ids: int64 [n], each once; counts: int32 [n] >= 0; tokens: int32 [sum of counts], the ids if known.\n"
@@ -171,32 +171,32 @@ void bind_batches(nb::class_<Manager>& c) {
         [](Manager& m, nb::handle i, nb::handle n, nb::handle t, bool p) {
             return or_none([&] { return append(m, i, n, t, p); });
         },
-        "seq_ids"_a, "counts"_a, nb::kw_only(), "tokens"_a = nb::none(), "partial"_a = false,
+        "seq_ids"_a.none(), "counts"_a.none(), nb::kw_only(), "tokens"_a = nb::none(), "partial"_a = false,
         APPEND_SIG("try_append", "StepPlan | None"), "append, but None where that raises OutOfBlocksError.");
-    c.def("reserve", &reserve, "seq_ids"_a, "upto"_a,
+    c.def("reserve", &reserve, "seq_ids"_a.none(), "upto"_a.none(),
           nb::sig("def reserve(self, seq_ids: numpy.typing.ArrayLike, upto: numpy.typing.ArrayLike) -> StepPlan"),
           "Make room for tokens up to the absolute lengths `upto` (int32 [n]); lengths stay. Atomic.\n\n"
           "A shared block under the positions from length to upto is copied first, so they may be written and then committed.\n"
           "Modifies: capacity. Stream and errors: as append.");
     c.def(
         "try_reserve", [](Manager& m, nb::handle i, nb::handle u) { return or_none([&] { return reserve(m, i, u); }); },
-        "seq_ids"_a, "upto"_a,
+        "seq_ids"_a.none(), "upto"_a.none(),
         nb::sig("def try_reserve(self, seq_ids: numpy.typing.ArrayLike, upto: numpy.typing.ArrayLike) -> StepPlan | None"),
         "reserve, but None where that raises OutOfBlocksError.");
-    c.def("commit", &commit, "seq_ids"_a, "lengths"_a, nb::kw_only(), "tokens"_a = nb::none(),
+    c.def("commit", &commit, "seq_ids"_a.none(), "lengths"_a.none(), nb::kw_only(), "tokens"_a = nb::none(),
           nb::sig("def commit(self, seq_ids: numpy.typing.ArrayLike, lengths: numpy.typing.ArrayLike, *, "
                   "tokens: numpy.typing.ArrayLike | None = None) -> None"),
           "Say that the writes of the first `lengths` tokens (int32 [n], absolute) are enqueued on the compute stream.\n\n"
           "Raises length if it is shorter, up to capacity; never lowers a cursor. tokens: int32, the ids that were not known\n"
           "yet, from each sequence's first unknown position to its length. Atomic. Errors: InvalidArgumentError (beyond\n"
           "capacity, wrong number of ids), SequenceStateError (unknown id; a shared block under a raised length).");
-    c.def("truncate", &truncate, "seq_ids"_a, "lengths"_a, nb::kw_only(), "keep_blocks"_a = false,
+    c.def("truncate", &truncate, "seq_ids"_a.none(), "lengths"_a.none(), nb::kw_only(), "keep_blocks"_a = false,
           nb::sig("def truncate(self, seq_ids: numpy.typing.ArrayLike, lengths: numpy.typing.ArrayLike, *, keep_blocks: bool = "
                   "False) -> None"),
           "Shorten sequences to `lengths` (int32 [n]); blocks no longer needed go back unless keep_blocks. Atomic.\n\n"
           "Blocks given back may be reused by work enqueued later on the compute stream.\n"
           "Errors: InvalidArgumentError (longer than it is, negative), SequenceStateError (unknown id).");
-    c.def("free", &free, "seq_ids"_a, nb::kw_only(), "after"_a = nb::none(),
+    c.def("free", &free, "seq_ids"_a.none(), nb::kw_only(), "after"_a = nb::none(),
           nb::sig("def free(self, seq_ids: numpy.typing.ArrayLike, *, after: int | None = None) -> None"),
           "End sequences. Their ids and rows may be used again at once; atomic.\n\n"
           "after=None: blocks may be reused by work enqueued later on the compute stream. after=step: blocks stay pending\n"
@@ -213,9 +213,9 @@ void bind_queries(nb::class_<Manager>& c) {
             const std::int64_t finished = to_int(step, "step");
             locked(m, [&](SequenceStore& s) { s.retire(finished); });
         },
-        "step"_a, nb::sig("def retire(self, step: int) -> None"),
+        "step"_a.none(), nb::sig("def retire(self, step: int) -> None"),
         "Say that this step and all before it have finished: blocks that waited for them become free.");
-    c.def("get_page_table", &get_page_table, "seq_id"_a, nb::sig("def get_page_table(self, seq_id: int) -> PageTable"),
+    c.def("get_page_table", &get_page_table, "seq_id"_a.none(), nb::sig("def get_page_table(self, seq_id: int) -> PageTable"),
           "A snapshot of a sequence's page table.");
     c.def(
         "get_stats", [](Manager& m) { return locked(m, [](SequenceStore& s) { return s.stats(); }); },
@@ -226,24 +226,24 @@ void bind_queries(nb::class_<Manager>& c) {
     c.def(
         "seq_length",
         [](Manager& m, nb::handle id) { return of_sequence(m, id, [](auto&, const Sequence& s) { return s.table.tokens(); }); },
-        "seq_id"_a, nb::sig("def seq_length(self, seq_id: int) -> int"), "Tokens stored.");
+        "seq_id"_a.none(), nb::sig("def seq_length(self, seq_id: int) -> int"), "Tokens stored.");
     c.def(
         "committed_length",
         [](Manager& m, nb::handle id) { return of_sequence(m, id, [](auto&, const Sequence& s) { return s.committed; }); },
-        "seq_id"_a, nb::sig("def committed_length(self, seq_id: int) -> int"), "Tokens whose writes are enqueued.");
+        "seq_id"_a.none(), nb::sig("def committed_length(self, seq_id: int) -> int"), "Tokens whose writes are enqueued.");
     c.def(
         "capacity_tokens",
         [](Manager& m, nb::handle id) {
             return of_sequence(m, id,
                                [](SequenceStore& store, const Sequence& s) { return store.math().start(s.table.size()); });
         },
-        "seq_id"_a, nb::sig("def capacity_tokens(self, seq_id: int) -> int"), "Tokens that fit the blocks it has.");
+        "seq_id"_a.none(), nb::sig("def capacity_tokens(self, seq_id: int) -> int"), "Tokens that fit the blocks it has.");
     c.def(
         "row",
         [](Manager& m, nb::handle id) {
             return of_sequence(m, id, [](SequenceStore& store, const Sequence& s) { return store.row_of(s.id); });
         },
-        "seq_id"_a, nb::sig("def row(self, seq_id: int) -> int"), "Its line in the device-resident block tables.");
+        "seq_id"_a.none(), nb::sig("def row(self, seq_id: int) -> int"), "Its line in the device-resident block tables.");
     c.def("seq_ids", &seq_ids, nb::sig("def seq_ids(self) -> numpy.typing.NDArray[numpy.int64]"),
           "Ids of all live sequences in row order; a fresh array. O(rows).");
     c.def(
@@ -252,8 +252,9 @@ void bind_queries(nb::class_<Manager>& c) {
             const std::int64_t wanted = to_seq_id(id);
             return locked(m, [&](SequenceStore& s) { return s.row_of(wanted) >= 0; });
         },
-        "seq_id"_a, nb::sig("def __contains__(self, seq_id: int) -> bool"));
-    c.def("table_width", &table_width, "multiple_of"_a = 1, nb::sig("def table_width(self, multiple_of: int = 1) -> int"),
+        "seq_id"_a.none(), nb::sig("def __contains__(self, seq_id: int) -> bool"));
+    c.def("table_width", &table_width, "multiple_of"_a.none() = 1,
+          nb::sig("def table_width(self, multiple_of: int = 1) -> int"),
           "Columns that a block table needs for max_tokens (without it: for the whole pool), rounded up.");
     c.def_prop_ro("allocator", &allocator, nb::sig("def allocator(self) -> BlockAllocator"),
                   "The live allocator below; references taken through it are pins, apart from those of sequences.");
@@ -284,8 +285,8 @@ void bind_manager(nb::module_& m) {
         "Bookkeeping of a paged KV cache: no device, no framework. Thread-safe; one native call a batch.\n\n"
         "num_blocks, block_size: the pool. max_tokens: the most a sequence may hold. watermark: blocks that admission\n"
         "leaves free. scratch_blocks: extra blocks for padding, not counted in num_blocks.");
-    c.def("__init__", &create, "num_blocks"_a, "block_size"_a, nb::kw_only(), "max_tokens"_a = nb::none(),
-          "prefix_caching"_a = false, "watermark"_a = 0, "scratch_blocks"_a = 0,
+    c.def("__init__", &create, "num_blocks"_a.none(), "block_size"_a.none(), nb::kw_only(), "max_tokens"_a = nb::none(),
+          "prefix_caching"_a = false, "watermark"_a.none() = 0, "scratch_blocks"_a.none() = 0,
           nb::sig("def __init__(self, num_blocks: int, block_size: int, *, max_tokens: int | None = None, "
                   "prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0) -> None"));
     bind_batches(c);

@@ -72,12 +72,12 @@ void bind_page_table(nb::module_& m) {
             [](Table* self, nb::handle size) {
                 new (self) Table{PageTable{}, checked_block_size(size)};
             },
-            "block_size"_a, nb::sig("def __init__(self, block_size: int) -> None"))
-        .def("append_block", &append_block, "block_id"_a, nb::sig("def append_block(self, block_id: int) -> None"),
+            "block_size"_a.none(), nb::sig("def __init__(self, block_size: int) -> None"))
+        .def("append_block", &append_block, "block_id"_a.none(), nb::sig("def append_block(self, block_id: int) -> None"),
              "Add a physical block, empty so far. Errors: SequenceStateError if the last block is not full.")
-        .def("get_physical_id", &physical_id, "index"_a, nb::sig("def get_physical_id(self, index: int) -> int"),
+        .def("get_physical_id", &physical_id, "index"_a.none(), nb::sig("def get_physical_id(self, index: int) -> int"),
              "The physical block of a logical block index.")
-        .def("set_filled_in_last", &set_filled_in_last, "tokens"_a,
+        .def("set_filled_in_last", &set_filled_in_last, "tokens"_a.none(),
              nb::sig("def set_filled_in_last(self, tokens: int) -> None"),
              "Set the tokens stored in the last block, 0 to block_size.")
         .def_prop_ro("filled_in_last", &filled_in_last, "Tokens stored in the last block; 0 while it is only reserved.")

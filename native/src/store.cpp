@@ -9,6 +9,8 @@ namespace pagedkv {
 
 namespace {
 const StoreOptions& checked(const StoreOptions& o) {
+    if (o.num_blocks < 1 || o.num_blocks > kMaxBlocks)
+        throw InvalidArgument(join("num_blocks is ", o.num_blocks, "; a pool has 1 to ", kMaxBlocks, " blocks"));
     if (o.block_size < 1 || o.block_size > kMaxBlockSize)
         throw InvalidArgument(join("block_size is ", o.block_size, "; a block holds 1 to ", kMaxBlockSize, " tokens"));
     if (o.scratch_blocks < 0 || o.scratch_blocks > kMaxBlocks - o.num_blocks)
