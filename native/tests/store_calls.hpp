@@ -1,0 +1,63 @@
+// The store's calls with lists instead of spans, so that a test reads like the program that it stands for.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "pagedkv/errors.hpp"
+#include "pagedkv/sequence_store.hpp"
+
+namespace calls {
+
+using Ids = std::vector<std::int64_t>;
+using pagedkv::BlockId;
+using pagedkv::SeqId;
+using pagedkv::SequenceStore;
+using pagedkv::StepPlan;
+
+inline pagedkv::StoreOptions options(std::int64_t num_blocks, std::int64_t block_size) {
+    pagedkv::StoreOptions o;
+    o.num_blocks = num_blocks;
+    o.block_size = block_size;
+    return o;
+}
+
+inline pagedkv::Admission admit(SequenceStore& store, SeqId id, std::int64_t prompt,
+                                std::optional<std::int64_t> reserve = std::nullopt) {
+    pagedkv::Admission admission;
+    store.admit(id, prompt, reserve, admission);
+    return admission;
+}
+
+inline StepPlan append(SequenceStore& store, const Ids& ids, const Ids& counts,
+                       std::optional<std::int64_t> tokens = std::nullopt, SequenceStore::Fit fit = SequenceStore::Fit::whole) {
+    StepPlan plan;
+    store.append(ids, counts, tokens, fit, plan);
+    return plan;
+}
+
+inline StepPlan reserve(SequenceStore& store, const Ids& ids, const Ids& upto) {
+    StepPlan plan;
+    store.reserve(ids, upto, plan);
+    return plan;
+}
+
+inline std::vector<BlockId> allocate(pagedkv::BlockAllocator& blocks, std::int64_t count) {
+    blocks.require(count);
+    std::vector<BlockId> out(static_cast<std::size_t>(count));
+    blocks.allocate(count, out);
+    return out;
+}
+
+inline std::vector<BlockId> entries(const SequenceStore& store, SeqId id) {
+    const auto all = store.sequence(id).table.entries();
+    return {all.begin(), all.end()};
+}
+
+template <class T>
+std::vector<T> list(std::span<T> all) {
+    return {all.begin(), all.end()};
+}
+
+}  // namespace calls
