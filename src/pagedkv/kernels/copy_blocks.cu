@@ -1,0 +1,48 @@
+// Copies whole blocks inside the pool: pool[destination] = pool[source] for int32 pairs [n][2].
+//
+// One CTA moves one chunk of THREADS * UNROLL * VEC bytes of one pair and ends: on an H200 that is faster than a
+// grid-stride loop, than cp.async.bulk and than cache hints. Every load is issued before the first store, which keeps
+// UNROLL loads of a thread in flight. No destination of a launch is also a source. A pair with a source below 0 is
+// padding. Grid: n * chunks_per_block CTAs of THREADS threads.
+// Macros: THREADS, UNROLL, VEC (1, 2, 4, 8, 16: divides block_bytes and the pool's address), TAIL (1: the chunk does not
+// divide block_bytes; 0: no bounds check).
+
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
+#if VEC == 16
+typedef uint4 word;
+#elif VEC == 8
+typedef uint2 word;
+#elif VEC == 4
+typedef u32 word;
+#elif VEC == 2
+typedef unsigned short word;
+#else
+typedef unsigned char word;
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    copy_blocks(char* pool, const int* pairs, u64 block_bytes, u32 chunks_per_block) {
+  const u32 pair = blockIdx.x / chunks_per_block;
+  const u32 chunk = blockIdx.x - pair * chunks_per_block;
+  const int source_id = pairs[2 * (u64)pair];
+  const int destination_id = pairs[2 * (u64)pair + 1];
+  if (source_id < 0) return;
+  const u64 first = (u64)chunk * (THREADS * UNROLL) + threadIdx.x;
+  const word* source = (const word*)(pool + (u64)source_id * block_bytes);
+  word* destination = (word*)(pool + (u64)destination_id * block_bytes);
+  const u64 words = block_bytes / VEC;
+
+  word moved[UNROLL];
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const u64 at = first + (u64)i * THREADS;
+    if (!TAIL || at < words) moved[i] = source[at];
+  }
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const u64 at = first + (u64)i * THREADS;
+    if (!TAIL || at < words) destination[at] = moved[i];
+  }
+}

@@ -1,0 +1,23 @@
+// Adds to `counter` the number of floats of block block_ids[i] that are not equal to values[i] (a NaN never is).
+//
+// Grid and macros are those of fill_float.cu; an id below 0 is skipped; `counter` is one aligned 64-bit number.
+
+typedef unsigned long long u64;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    verify_float(const float* pool, const long long* block_ids, const float* values, u64 block_floats, u64* counter) {
+  __shared__ u64 wrong_of_block;
+  if (threadIdx.x == 0) wrong_of_block = 0;
+  __syncthreads();
+
+  const long long block = block_ids[blockIdx.x];
+  u64 wrong = 0;
+  if (block >= 0) {
+    const float value = values[blockIdx.x];
+    const float* floats = pool + (u64)block * block_floats;
+    for (u64 at = threadIdx.x; at < block_floats; at += THREADS) wrong += floats[at] == value ? 0 : 1;
+  }
+  if (wrong != 0) atomicAdd(&wrong_of_block, wrong);
+  __syncthreads();
+  if (threadIdx.x == 0 && wrong_of_block != 0) atomicAdd(counter, wrong_of_block);
+}
