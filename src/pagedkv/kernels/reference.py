@@ -16,6 +16,7 @@ from pagedkv.arguments import IntArray
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float32]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -50,7 +51,11 @@ def pattern(keys: Words, row_bytes: int) -> Bytes:
 
 
 def copy_rows(rows: Bytes, pairs: npt.NDArray[np.int32]) -> None:
-    """rows[destination] = rows[source] for int32 pairs [n, 2]; no destination is also a source."""
+    """rows[destination] = rows[source] for int32 pairs [n, 2]; no destination is also a source.
+
+    A pair with a source below 0 is padding.
+    """
+    pairs = pairs[pairs[:, 0] >= 0]
     for piece in _pieces(len(pairs), rows.shape[1]):
         source, destination = pairs[piece].astype(np.int64).T
         rows[destination] = rows[source]
@@ -73,6 +78,23 @@ def count_wrong(rows: Bytes, indices: IntArray, keys: Words) -> int:
     return wrong
 
 
+def scrub_rows(rows: Bytes, indices: IntArray) -> None:
+    """Write zeros over the rows; an index below 0 is skipped."""
+    rows[indices[indices >= 0]] = 0
+
+
+def fill_floats(rows: Floats, indices: IntArray, values: Floats) -> None:
+    """Write values[i] to every float of row indices[i]; an index below 0 is skipped. Rows are float32."""
+    present = indices >= 0
+    rows[indices[present]] = values[present, None]
+
+
+def count_wrong_floats(rows: Floats, indices: IntArray, values: Floats) -> int:
+    """The number of floats in those rows that are not equal to their row's value (a NaN never is)."""
+    present = indices >= 0
+    return int(np.count_nonzero(rows[indices[present]] != values[present, None]))
+
+
 def grow_table(old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], pad: int) -> None:
     """Copy `old` into the upper left corner of `new`; `pad` elsewhere."""
     new[:] = pad
@@ -80,8 +102,8 @@ def grow_table(old: npt.NDArray[np.int32], new: npt.NDArray[np.int32], pad: int)
 
 
 def scatter_table(table: npt.NDArray[np.int32], updates: npt.NDArray[np.int32]) -> None:
-    """table[row, column] = block for int32 updates [k, 3]."""
-    row, column, block = updates.T
+    """table[row, column] = block for int32 updates [k, 3]; a row below 0 is padding."""
+    row, column, block = updates[updates[:, 0] >= 0].T
     table[row, column] = block
 
 
