@@ -1,16 +1,20 @@
 #include "arguments.hpp"
 
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 
 namespace pagedkv_shim {
 namespace {
+
+// AddressSanitizer's own margins are narrow: an access a whole chunk too far would land in another buffer.
+constexpr std::size_t kMargin = 128 * 1024;
 
 [[noreturn]] void fail(const std::string& why) {
     std::fprintf(stderr, "%s\n", why.c_str());
@@ -60,9 +64,12 @@ void Arguments::add_buffer(const std::string& text) {
     if (parts.size() != 2) fail("buffer=OFFSET:FILE, not " + text);
     const std::size_t offset = std::stoull(parts[0]);
     const std::vector<char> content = read_file(parts[1]);
-    buffers_.push_back(std::make_unique<char[]>(offset + content.size()));
-    char* address = buffers_.back().get() + offset;
-    std::memcpy(address, content.data(), content.size());
+    buffers_.push_back(std::make_unique<char[]>(kMargin + offset + content.size() + kMargin));
+    char* start = buffers_.back().get();
+    char* address = start + kMargin + offset;
+    ASAN_POISON_MEMORY_REGION(start, kMargin + offset);
+    ASAN_POISON_MEMORY_REGION(address + content.size(), kMargin);
+    std::copy(content.begin(), content.end(), address);
     pieces_.push_back({parts[1], address, content.size()});
     values_.push_back(pointer(address));
 }
@@ -77,7 +84,7 @@ void Arguments::add_sparse(const std::string& text) {
         const std::uint64_t offset = std::stoull(parts[i]);
         const std::vector<char> content = read_file(parts[i + 1]);
         open_pages(region, offset, content.size());
-        std::memcpy(region + offset, content.data(), content.size());
+        std::copy(content.begin(), content.end(), region + offset);
         pieces_.push_back({parts[i + 1], region + offset, content.size()});
     }
     values_.push_back(pointer(region));

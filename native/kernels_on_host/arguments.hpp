@@ -1,8 +1,8 @@
 // A kernel's arguments, read from the command line, and the memory behind its pointers.
 //
 //   int=N, null
-//   buffer=OFFSET:FILE          the file's bytes at the end of an allocation that is OFFSET bytes larger: one byte beyond
-//                               the last is an error of AddressSanitizer's
+//   buffer=OFFSET:FILE          the file's bytes, OFFSET bytes behind a 16-byte boundary, between wide margins that nobody
+//                               may touch: one byte beyond the last is an error of AddressSanitizer's
 //   sparse=SIZE:OFFSET:FILE...  SIZE bytes of addresses of which only the pages of the named pieces may be touched: an
 //                               offset cut to 32 bits lands where nothing is, without anybody having 4 GiB of memory
 // What the kernel leaves in buffers and pieces is written back to the files.

@@ -1,0 +1,87 @@
+"""Every kernel in every variant that a launch can choose compiles, for four architectures, without a GPU.
+
+No thread may keep registers in memory: a spill there would cost more than what the kernel moves.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+
+import pytest
+
+from pagedkv.kernels.launch_shapes import SCAN_THREADS, TABLE_THREADS, copy_variants, row_shape
+from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, nvrtc_version
+
+pytestmark = pytest.mark.skipif(
+    find_spec("cuda") is None or find_spec("cuda.core") is None, reason="cuda-core is not installed: no NVRTC"
+)
+
+Macros = Mapping[str, int]
+_ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100"]
+_WIDTHS = [1, 2, 4, 8, 16]
+# Elements of a row on both sides of each choice; odd ones keep the access as narrow as the factor makes it.
+_WORDS = [1, 33, 65, 129, 257, 512, 513, 2048, 8 * 2048 + 1]
+_TABLE_KERNELS = ["scatter_table", "grow_table", "gather_table", "csr_indices", "fill_float", "verify_float"]
+
+
+def _copies() -> list[Macros]:
+    found = {tuple(macros.items()): macros for w in _WIDTHS for n in _WORDS for macros in copy_variants(w * n)}
+    return list(found.values())
+
+
+def _rows() -> list[Macros]:
+    shapes = [row_shape(width * words, 1).macros for width in _WIDTHS for words in (1, 17, 257)]
+    return [{**macros, "POSITIONS": positions} for macros in shapes for positions in (0, 1)]
+
+
+def _variants() -> dict[str, list[Macros]]:
+    variants: dict[str, list[Macros]] = {name: [{"THREADS": TABLE_THREADS}] for name in _TABLE_KERNELS}
+    variants |= {"copy_blocks": _copies(), "scrub": _copies(), "fill_rows": _rows(), "verify_rows": _rows()}
+    variants["slots"] = [{"THREADS": TABLE_THREADS, "POSITION_BYTES": size} for size in (4, 8)]
+    variants["csr_indptr"] = [{"THREADS": SCAN_THREADS}]
+    return variants
+
+
+def _all() -> Iterator[tuple[str, Macros]]:
+    return ((name, macros) for name, several in _variants().items() for macros in several)
+
+
+def _compile(name: str, arch: str, macros: Macros) -> str:
+    """What ptxas says of the kernel."""
+    from cuda.core import Program, ProgramOptions
+
+    defines = [(macro, str(value)) for macro, value in macros.items()]
+    options = ProgramOptions(arch=arch, std="c++17", name=f"{name}.cu", define_macro=defines, ptxas_options=["-v"])
+    log = io.StringIO()
+    Program(kernel_source(name), "c++", options).compile("cubin", logs=log)
+    return log.getvalue()
+
+
+def test_no_kernel_is_left_out() -> None:
+    assert sorted(_variants()) == kernel_names()
+
+
+def test_the_rows_kernels_have_every_width_and_number_of_lanes() -> None:
+    assert {(m["LANES"], m["VEC"]) for m in _rows()} == {(n, width) for n in (8, 32, 256) for width in _WIDTHS}
+
+
+@pytest.mark.parametrize("arch", _ARCHITECTURES)
+@pytest.mark.parametrize("name", kernel_names())
+def test_compiles_without_spills(name: str, arch: str) -> None:
+    for macros in _variants()[name]:
+        log = _compile(name, arch, macros)
+        figures = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+        assert figures is not None, log
+        assert figures.groups() == ("0", "0", "0"), (macros, log)
+        assert "warning" not in log, (macros, log)
+
+
+def test_the_oldest_architecture_of_the_compiler_at_hand() -> None:
+    """CUDA 12 compiles for compute capability 5.0 as well."""
+    if nvrtc_version() >= (13, 0):
+        pytest.skip("NVRTC 13 starts at sm_75; sm_50 needs NVRTC 12")
+    for name, macros in _all():
+        assert compile_source(kernel_source(name), f"{name}.cu", "sm_50", macros).startswith(b"\x7fELF")
