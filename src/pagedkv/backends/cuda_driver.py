@@ -1,0 +1,68 @@
+"""Checked driver calls: every return code is looked at, and a bad one becomes a BackendError that names the call.
+
+The driver is reached through `cuda.bindings.driver`, handed in by `backends/cuda.py` so that nothing is imported
+before somebody opens a GPU. Calls run in the device's primary context, the one that PyTorch, CuPy and the runtime
+API share; the thread's own current context is put back afterwards.
+Facts relied on (CUDA driver API reference): a failed kernel makes its context's later calls fail too ("sticky"), so
+the pool above is lost then; a context is current per thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pagedkv.errors import BackendError
+
+
+class Driver:
+    """The driver API of one device."""
+
+    def __init__(self, module: Any, ordinal: int) -> None:
+        self.module = module
+        self.ordinal = ordinal
+        self._success = module.CUresult.CUDA_SUCCESS
+        self.call("cuInit", 0)
+        self.device = self.call("cuDeviceGet", ordinal)
+        self.context = self.call("cuDevicePrimaryCtxRetain", self.device)
+        self._context_id = int(self.context)
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call a driver function; its results without the return code (one value, a tuple, or None).
+
+        Raises BackendError with the driver's name and text of the error.
+        """
+        code, *results = getattr(self.module, function)(*arguments)
+        if code != self._success:
+            raise self.error(code, function)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def error(self, code: Any, function: str) -> BackendError:
+        """The BackendError of a return code."""
+        _, name = self.module.cuGetErrorName(code)
+        _, text = self.module.cuGetErrorString(code)
+        return BackendError(
+            name=(name or b"CUDA_ERROR").decode(), text=(text or b"unknown error").decode(), call=function
+        )
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Run the block in this device's primary context, whatever the thread has current."""
+        if int(self.call("cuCtxGetCurrent")) == self._context_id:
+            yield
+            return
+        self.call("cuCtxPushCurrent", self.context)
+        try:
+            yield
+        finally:
+            self.call("cuCtxPopCurrent")
+
+    def attribute(self, name: str) -> int:
+        """One device attribute, by the part of its name after CU_DEVICE_ATTRIBUTE_."""
+        kind = getattr(self.module.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self.call("cuDeviceGetAttribute", kind, self.device))
+
+    def release(self) -> None:
+        """Give back the primary context; the device's memory must have been freed."""
+        self.call("cuDevicePrimaryCtxRelease", self.device)

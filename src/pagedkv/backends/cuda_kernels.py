@@ -1,0 +1,191 @@
+"""The CUDA backend's kernels: arguments through staging memory, then launches on the stream. See `kernels.Kernels`.
+
+Every method is one upload and one launch (`carry_out`: one upload and at most two). A list longer than one grid takes
+is cut into launches, which real pools never need.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedkv.arguments import IntArray
+from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore
+from pagedkv.backends.cuda_staging import Staging
+from pagedkv.backends.cuda_stream import CudaStream, as_stream
+from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch
+from pagedkv.kernels.launch_shapes import TABLE_THREADS, copy_shape, copy_variants, flat_grid, row_shape, table_grid
+from pagedkv.streams import Buffer, Stream
+
+_COPY = (POINTER, POINTER, U64, U32)
+_FILL = (POINTER, POINTER, POINTER, POINTER, U64, U64)
+_FLOAT = (POINTER, POINTER, POINTER, U64)
+_SCATTER = (POINTER, U64, POINTER, U32)
+_GROW = (POINTER, U64, U64, POINTER, U64, U64, I32)
+
+
+class CudaKernels:
+    """See `pagedkv.kernels.Kernels`."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.store = KernelStore(driver)
+        self.staging = Staging(driver)
+
+    def prepare(self, memory: PoolMemory) -> None:
+        """Compile and load what `apply` needs, so that no step pays for it."""
+        with self._driver.current():
+            for macros in copy_variants(memory.layout.block_bytes, _alignment(memory)):
+                self.store.get("copy_blocks", _COPY, **macros)
+            self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
+            self.store.get("grow_table", _GROW, THREADS=TABLE_THREADS)
+
+    def carry_out(
+        self,
+        memory: PoolMemory,
+        copies: npt.NDArray[np.int32],
+        table: TableMemory | None,
+        updates: npt.NDArray[np.int32],
+        stream: Stream,
+    ) -> None:
+        if not len(copies) and not len(updates):
+            return
+        queue = as_stream(self._driver, stream)
+        with self._driver.current():
+            slab, (pairs, entries) = self.staging.upload((copies, updates), queue)
+            if len(copies):
+                self._copy(memory, pairs, len(copies), queue)
+            if len(updates) and table is not None:
+                kernel = self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
+                grid = flat_grid(len(updates))
+                kernel.launch(grid, TABLE_THREADS, queue, table.buffer.address, table.width, entries, len(updates))
+            self.staging.done(slab, queue)
+
+    def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
+        self.carry_out(memory, pairs, None, np.zeros((0, 3), np.int32), stream)
+
+    def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
+        unused = PoolMemory(table.buffer, None, 0)  # type: ignore[arg-type]  # no copies: never read
+        self.carry_out(unused, np.zeros((0, 2), np.int32), table, updates, stream)
+
+    def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
+        self._rows(memory, memory.layout.block_bytes, (tags, None, block_ids), None, stream)
+
+    def verify_blocks(
+        self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, counter: Buffer, stream: Stream
+    ) -> None:
+        self._rows(memory, memory.layout.block_bytes, (tags, None, block_ids), counter, stream)
+
+    def fill_tokens(self, memory: PoolMemory, tokens: TokenBatch, stream: Stream) -> None:
+        self._rows(memory, memory.layout.token_bytes, (tokens.seq_ids, tokens.positions, tokens.slots), None, stream)
+
+    def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
+        self._rows(memory, memory.layout.token_bytes, (tokens.seq_ids, tokens.positions, tokens.slots), counter, stream)
+
+    def fill_floats(
+        self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
+    ) -> None:
+        self._floats("fill_float", memory, block_ids, values, (), stream)
+
+    def verify_floats(
+        self,
+        memory: PoolMemory,
+        block_ids: IntArray,
+        values: npt.NDArray[np.float32],
+        counter: Buffer,
+        stream: Stream,
+    ) -> None:
+        self._floats("verify_float", memory, block_ids, values, (counter.address,), stream)
+
+    def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
+        if not len(block_ids):
+            return
+        queue = as_stream(self._driver, stream)
+        shape = copy_shape(memory.layout.block_bytes, len(block_ids), _alignment(memory))
+        with self._driver.current():
+            slab, (ids,) = self.staging.upload((np.ascontiguousarray(block_ids),), queue)
+            kernel = self.store.get("scrub", _COPY, **shape.macros)
+            for start in range(0, len(block_ids), shape.blocks_a_launch):
+                count = min(shape.blocks_a_launch, len(block_ids) - start)
+                grid = (count * shape.chunks_per_block, 1, 1)
+                arguments = (memory.buffer.address, ids + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
+                kernel.launch(grid, shape.threads, queue, *arguments)
+            self.staging.done(slab, queue)
+
+    def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
+        kernel = self.store.get("grow_table", _GROW, THREADS=TABLE_THREADS)
+        arguments = (old.buffer.address, old.rows, old.width, new.buffer.address, new.rows, new.width, pad)
+        with self._driver.current():
+            queue = as_stream(self._driver, stream)
+            kernel.launch(table_grid(new.rows, new.width), TABLE_THREADS, queue, *arguments)
+
+    def close(self) -> None:
+        """Free staging memory and modules; no work may be left."""
+        with self._driver.current():
+            self.staging.close()
+            self.store.close()
+
+    def _copy(self, memory: PoolMemory, pairs: int, count: int, queue: CudaStream) -> None:
+        shape = copy_shape(memory.layout.block_bytes, count, _alignment(memory))
+        kernel = self.store.get("copy_blocks", _COPY, **shape.macros)
+        for start in range(0, count, shape.blocks_a_launch):
+            part = min(shape.blocks_a_launch, count - start)
+            grid = (part * shape.chunks_per_block, 1, 1)
+            arguments = (memory.buffer.address, pairs + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
+            kernel.launch(grid, shape.threads, queue, *arguments)
+
+    def _rows(
+        self,
+        memory: PoolMemory,
+        row_bytes: int,
+        arrays: tuple[IntArray, IntArray | None, IntArray],
+        counter: Buffer | None,
+        stream: Stream,
+    ) -> None:
+        owners, positions, indices = arrays
+        if not len(indices):
+            return
+        queue = as_stream(self._driver, stream)
+        given = [np.ascontiguousarray(a, np.int64) for a in (owners, indices, positions) if a is not None]
+        shape = row_shape(row_bytes, len(indices), _alignment(memory))
+        macros = {**shape.macros, "POSITIONS": int(positions is not None)}
+        with self._driver.current():
+            slab, places = self.staging.upload(given, queue)
+            spots = places[2] if positions is not None else 0
+            arguments: list[Any] = [memory.buffer.address, places[0], spots, places[1], len(indices), row_bytes]
+            if counter is None:
+                kernel = self.store.get("fill_rows", _FILL, **macros)
+            else:
+                kernel = self.store.get("verify_rows", (*_FILL, POINTER), **macros)
+                arguments.append(counter.address)
+            kernel.launch(shape.grid, shape.threads, queue, *arguments)
+            self.staging.done(slab, queue)
+
+    def _floats(
+        self,
+        name: str,
+        memory: PoolMemory,
+        block_ids: IntArray,
+        values: npt.NDArray[np.float32],
+        more: tuple[int, ...],
+        stream: Stream,
+    ) -> None:
+        if not len(block_ids):
+            return
+        queue = as_stream(self._driver, stream)
+        with self._driver.current():
+            slab, (ids, wanted) = self.staging.upload(
+                (np.ascontiguousarray(block_ids, np.int64), np.ascontiguousarray(values, np.float32)), queue
+            )
+            kernel = self.store.get(name, _FLOAT + (POINTER,) * len(more), THREADS=TABLE_THREADS)
+            floats = memory.layout.block_bytes // 4
+            kernel.launch((len(block_ids), 1, 1), TABLE_THREADS, queue, memory.buffer.address, ids, wanted, floats, *more)
+            self.staging.done(slab, queue)
+
+
+def _alignment(memory: PoolMemory) -> int:
+    return gcd(memory.buffer.address, 16)

@@ -1,0 +1,74 @@
+"""Launching compiled kernels with little host time: arguments are written into memory that the driver reads.
+
+`cuLaunchKernel` takes an array of pointers to arguments and copies what they point to before it returns, so one set of
+storage a kernel is enough; a lock keeps two threads from writing it at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.cuda_stream import CudaStream
+from pagedkv.kernels.loader import compile_kernel
+
+POINTER = ctypes.c_uint64
+U64 = ctypes.c_uint64
+U32 = ctypes.c_uint32
+I32 = ctypes.c_int32
+F32 = ctypes.c_float
+
+Grid = tuple[int, int, int]
+
+
+class LoadedKernel:
+    """One kernel of one module, ready to launch."""
+
+    def __init__(self, driver: Driver, function: Any, types: Sequence[Any]) -> None:
+        self._driver = driver
+        self._function = function
+        self._values = [kind() for kind in types]
+        self._pointers = (ctypes.c_void_p * len(types))(*(ctypes.addressof(value) for value in self._values))
+        self._address = ctypes.addressof(self._pointers)
+        self._lock = threading.Lock()
+
+    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float) -> None:
+        """Put the kernel on `stream`. `arguments` match the types given at loading."""
+        with self._lock:
+            for value, argument in zip(self._values, arguments, strict=True):
+                value.value = argument
+            self._driver.call(
+                "cuLaunchKernel", self._function, *grid, threads, 1, 1, 0, stream.handle, self._address, 0
+            )
+
+
+class KernelStore:
+    """The kernels of one device, compiled and loaded at first use."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        major, minor = driver.attribute("COMPUTE_CAPABILITY_MAJOR"), driver.attribute("COMPUTE_CAPABILITY_MINOR")
+        self.arch = f"sm_{major}{minor}"
+        self._loaded: dict[tuple[str, tuple[tuple[str, int], ...]], LoadedKernel] = {}
+        self._modules: list[Any] = []
+
+    def get(self, name: str, types: Sequence[Any], **macros: int) -> LoadedKernel:
+        """The kernel `name` of `name`.cu, specialized by macros."""
+        key = (name, tuple(macros.items()))
+        if (kernel := self._loaded.get(key)) is None:
+            cubin = compile_kernel(name, self.arch, macros)
+            module = self._driver.call("cuModuleLoadData", cubin)
+            self._modules.append(module)
+            function = self._driver.call("cuModuleGetFunction", module, name.encode())
+            kernel = self._loaded[key] = LoadedKernel(self._driver, function, types)
+        return kernel
+
+    def close(self) -> None:
+        """Unload all modules."""
+        for module in self._modules:
+            self._driver.module.cuModuleUnload(module)
+        self._modules.clear()
+        self._loaded.clear()

@@ -1,0 +1,139 @@
+"""Device memory as buffers: allocated here, or an engine's own memory adopted in place.
+
+Driver facts relied on: cuMemAlloc aligns to at least 256 bytes; cuMemFree waits for the whole device, so it is called
+only when a pool closes; cuPointerGetAttribute tells whose device a pointer is on.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from pagedkv.backends import MemoryInfo
+from pagedkv.backends.cuda_driver import Driver
+from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.streams import Buffer
+
+ALIGNMENT = 256
+ADOPTED_ALIGNMENT = 16
+
+
+class CudaBuffer:
+    """A piece of device memory. `owner` keeps adopted memory alive; `owned` memory is freed by `release`."""
+
+    def __init__(self, driver: Driver, address: int, nbytes: int, *, owner: object = None) -> None:
+        self._driver = driver
+        self._address, self._nbytes = address, nbytes
+        self._owner = owner
+        self._owned = owner is None
+        self._freed = False
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    def release(self) -> None:
+        """Free owned memory, let go of adopted memory. Raises InvalidArgumentError the second time."""
+        if self._freed:
+            raise InvalidArgumentError("this buffer has been freed already; free each buffer once")
+        self._freed, self._owner = True, None
+        if self._owned:
+            with self._driver.current():
+                self._driver.call("cuMemFree", self._address)
+
+
+def own_buffer(buffer: Buffer) -> CudaBuffer:
+    """The CudaBuffer that it must be. Raises InvalidArgumentError for another backend's."""
+    if not isinstance(buffer, CudaBuffer):
+        raise InvalidArgumentError(f"{type(buffer).__name__} is no buffer of the CUDA backend")
+    return buffer
+
+
+def memory_info(driver: Driver) -> MemoryInfo:
+    """Free and total bytes of the device."""
+    with driver.current():
+        free, total = driver.call("cuMemGetInfo")
+    return MemoryInfo(free=int(free), total=int(total))
+
+
+def allocate(driver: Driver, nbytes: int) -> CudaBuffer:
+    """One allocation. Raises BackendError that says how much was asked, how much is free, what to try."""
+    try:
+        with driver.current():
+            return CudaBuffer(driver, int(driver.call("cuMemAlloc", nbytes)), nbytes)
+    except BackendError as error:
+        if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
+            raise
+    memory = memory_info(driver)
+    raise BackendError(
+        name="OUT_OF_MEMORY",
+        text=(
+            f"{nbytes} bytes were asked for, {memory.free} of {memory.total} bytes are free on GPU {driver.ordinal}; "
+            "ask for a smaller pool, use DevicePool.fit, or free what other programs hold"
+        ),
+        call="cuMemAlloc",
+    )
+
+
+def adopt(driver: Driver, memory: object) -> CudaBuffer:
+    """The caller's memory in place: (address, bytes), `__cuda_array_interface__`, or DLPack.
+
+    Raises InvalidArgumentError for what is not writable, contiguous device memory of this device.
+    """
+    address, nbytes = _extent(memory)
+    if nbytes < 1 or address % ADOPTED_ALIGNMENT:
+        raise InvalidArgumentError(
+            f"memory= is {nbytes} bytes at {address:#x}; give a multiple of {ADOPTED_ALIGNMENT} and at least 1 byte"
+        )
+    attribute = driver.module.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    with driver.current():
+        code, ordinal = driver.module.cuPointerGetAttribute(attribute, address)
+    if code != driver.module.CUresult.CUDA_SUCCESS or int(ordinal) != driver.ordinal:
+        raise InvalidArgumentError(f"memory= at {address:#x} is not memory of GPU {driver.ordinal}")
+    return CudaBuffer(driver, address, nbytes, owner=memory)
+
+
+def _extent(memory: object) -> tuple[int, int]:
+    if isinstance(memory, tuple):
+        if len(memory) == 2 and all(isinstance(part, int) and not isinstance(part, bool) for part in memory):
+            return memory
+        raise InvalidArgumentError("memory= as a tuple is (address, bytes), two integers")
+    if (interface := getattr(memory, "__cuda_array_interface__", None)) is not None:
+        return _interface_extent(interface)
+    if hasattr(memory, "__dlpack__"):
+        return _dlpack_extent(memory)
+    raise InvalidArgumentError(
+        f"memory= is a {type(memory).__name__}; give (address, bytes), or an array with __cuda_array_interface__ or DLPack"
+    )
+
+
+def _interface_extent(interface: dict[str, Any]) -> tuple[int, int]:
+    shape, itemsize = tuple(interface["shape"]), int(interface["typestr"][2:])
+    address, read_only = interface["data"]
+    if read_only:
+        raise InvalidArgumentError("memory= is read-only; a pool writes its memory")
+    if (strides := interface.get("strides")) is not None and tuple(strides) != _compact(shape, itemsize):
+        raise InvalidArgumentError(f"memory= has shape {shape} and strides {strides}; give contiguous memory")
+    return int(address), prod(shape) * itemsize
+
+
+def _compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple(itemsize * prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _dlpack_extent(memory: Any) -> tuple[int, int]:
+    # cuda.core reads DLPack capsules for us; imported here because nothing else needs it.
+    from cuda.core.utils import StridedMemoryView
+
+    view = StridedMemoryView.from_dlpack(memory, stream_ptr=-1)
+    shape, itemsize = tuple(view.shape), int(view.dtype.itemsize)
+    strides = view.strides
+    if view.readonly or not view.is_device_accessible:
+        raise InvalidArgumentError("memory= is read-only or not on a device; a pool writes device memory")
+    if strides is not None and tuple(s * itemsize for s in strides) != _compact(shape, itemsize):
+        raise InvalidArgumentError(f"memory= has shape {shape} and strides {strides}; give contiguous memory")
+    return int(view.ptr), prod(shape) * itemsize
