@@ -6,11 +6,13 @@ from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend
-from pagedkv.cache.kv_cache import KVCache
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.kv_cache import KVCache
 from pagedkv.layout import KVLayout, parse_bytes
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
+
+__all__ = ["KVCache", "open_cache"]
 
 
 def open_cache(
