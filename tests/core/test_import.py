@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ import pagedkv
 HEAVY = ("typer", "click", "rich", "jinja2", "cuda", "torch", "pydantic", "unittest", "asyncio", "multiprocessing")
 
 
-def _child(code: str) -> str:
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def _child(code: str, environment: dict[str, str] | None = None) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return run.stdout
 
 
@@ -40,11 +41,16 @@ print(*sorted(set(sys.modules) - before))
     assert not loaded & {"typer", "click", "rich", "cuda", "torch"}
 
 
-def test_import_costs_at_most_20_ms_beyond_numpy() -> None:
-    """The best of several runs: a slow one shows a busy machine, a fast one shows what it costs."""
-    code = "import time, numpy; t = time.perf_counter(); import pagedkv; print(time.perf_counter() - t)"
-    best = min(float(_child(code)) for _ in range(7))
-    assert best <= 0.020
+def test_import_costs_at_most_20_ms_beyond_numpy(tmp_path: Path) -> None:
+    """Compiled to bytecode, as every second import of an installed package is; the first child does that.
+
+    Processor time, the best of several runs: a slow one shows a busy machine, a fast one shows what it costs.
+    """
+    code = "import time, numpy; t = time.process_time(); import pagedkv; print(time.process_time() - t)"
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    costs = [float(_child(code, environment)) for _ in range(8)]
+    assert min(costs[1:]) <= 0.020
 
 
 def test_public_names_exist_and_are_documented() -> None:
