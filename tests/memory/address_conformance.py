@@ -36,6 +36,7 @@ class AddressConformance:
 
     def test_live_allocations_do_not_overlap(self, backend: Backend) -> None:
         buffers = [backend.allocate(1 + 300 * i) for i in range(8)]
+        assert all(buffer.address % backend.alignment == 0 for buffer in buffers)
         spans = sorted((b.address, b.address + b.nbytes) for b in buffers)
         assert all(left[1] <= right[0] for left, right in pairwise(spans))
 
@@ -62,7 +63,9 @@ class AddressConformance:
         with pytest.raises(InvalidArgumentError):
             backend.free(object())  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("memory", [b"read only", [1, 2, 3], None, "text", np.zeros(8)[::2], np.array([object()])])
+    @pytest.mark.parametrize(
+        "memory", [b"read only", [1, 2, 3], None, "text", np.zeros(8)[::2], np.array([object()]), np.float64(1)]
+    )
     def test_adopt_refuses_what_it_cannot_write_in_place(self, backend: Backend, memory: object) -> None:
         with pytest.raises(InvalidArgumentError):
             backend.adopt(memory)

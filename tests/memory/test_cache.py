@@ -12,6 +12,7 @@ from pagedkv import DevicePool, KVCache, KVCacheManager, KVLayout, open_cache
 from pagedkv.errors import BackendError, InvalidArgumentError, OutOfBlocksError, SequenceStateError
 
 from . import pattern_by_hand
+from .faulty_backend import FaultyBackend
 
 
 def test_the_base_case_pool() -> None:
@@ -53,11 +54,12 @@ def test_sizes_that_make_no_cache(
         open_cache(pool_bytes, block_size, token, **options)  # type: ignore[arg-type]
 
 
-def test_a_refused_manager_gives_the_callers_memory_back() -> None:
-    memory = bytearray(2**20)
+def test_a_refused_manager_gives_the_memory_back() -> None:
+    backend = FaultyBackend()
     with pytest.raises(InvalidArgumentError):
-        open_cache("1MiB", 16, 512, memory=memory, watermark=-1)
-    memory.append(1)
+        open_cache("1MiB", 16, 512, device=backend, watermark=-1)
+    assert "allocate" in backend.faults.calls
+    assert backend.live_buffers == 0
 
 
 def test_a_layout_and_the_callers_memory() -> None:

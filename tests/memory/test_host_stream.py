@@ -135,6 +135,19 @@ def test_a_wait_means_the_record_made_before_it(backend: HostBackend, log: Log) 
     assert log == ["second", "first"]
 
 
+def test_a_wait_means_the_latest_record_made_before_it(backend: HostBackend, log: Log) -> None:
+    first, second, event = backend.stream(), backend.stream(), backend.event()
+    first.record(event)
+    first.enqueue(log.entry("first"))
+    first.record(event)
+    second.wait(event)
+    second.enqueue(log.entry("second"))
+    assert first.step()
+    assert not second.step()
+    second.synchronize()
+    assert log == ["first", "second"]
+
+
 def test_waiting_for_an_event_that_nobody_recorded_is_reported(backend: HostBackend, log: Log) -> None:
     stream, event = backend.stream(), backend.event()
     stream.wait(event)
