@@ -94,7 +94,8 @@ void bind_block(nb::module_& m) {
         .def_ro("state", &PhysicalBlock::state)
         .def_ro("fill", &PhysicalBlock::fill, "High-water mark of tokens written.")
         .def("__repr__", [](const PhysicalBlock& b) {
-            return nb::str("PhysicalBlock(block_id={}, ref_count={}, fill={})").format(b.block_id, b.ref_count, b.fill);
+            return nb::str("PhysicalBlock(block_id={}, ref_count={}, device_ptr={}, state={}, fill={})")
+                .format(b.block_id, b.ref_count, device_ptr(b), nb::cast(b.state), b.fill);
         });
 }
 

@@ -68,6 +68,14 @@ struct AllocatorHandle {
     std::mutex* mutex;
 };
 
+// The C++ object inside `self`, for methods that need both: nanobind checks a handle_t's type, but not that
+// __init__ has run (a subclass may forget it, __new__ alone skips it).
+template <class T>
+T& initialized(nb::handle_t<T> self) {
+    if (!nb::inst_ready(self)) throw nb::type_error("this object was never initialized; call its __init__ first");
+    return *nb::inst_ptr<T>(self);
+}
+
 bool import_numpy();
 void bind_errors(nb::module_& m);
 void bind_allocator(nb::module_& m);

@@ -118,13 +118,13 @@ std::int64_t table_width(Manager& self, nb::handle multiple_of) {
     });
 }
 
-nb::object allocator(nb::handle self) {
+nb::object allocator(nb::handle_t<Manager> self) {
+    Manager& manager = initialized(self);
     // The view keeps the manager alive and shares its lock.
     auto owner = std::shared_ptr<void>(self.inc_ref().ptr(), [](void* p) {
         const nb::gil_scoped_acquire held;
         Py_DECREF(static_cast<PyObject*>(p));
     });
-    Manager& manager = *nb::inst_ptr<Manager>(self);
     return nb::cast(AllocatorHandle{std::move(owner), &manager.allocator(), &manager.mutex()}, nb::rv_policy::move);
 }
 

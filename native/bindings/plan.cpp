@@ -4,13 +4,15 @@ namespace pagedkv::bindings {
 
 namespace {
 
-const StepPlan& plan_of(nb::handle self) { return *nb::inst_ptr<StepPlan>(self); }
+using Self = nb::handle_t<StepPlan>;
 
-nb::object slots(nb::handle self) { return view(self, plan_of(self).slots().data(), plan_of(self).counts().slots); }
-nb::object rows(nb::handle self) { return view(self, plan_of(self).rows().data(), plan_of(self).counts().served); }
-nb::object lengths(nb::handle self) { return view(self, plan_of(self).lengths().data(), plan_of(self).counts().served); }
-nb::object copies(nb::handle self) { return view(self, plan_of(self).copies().data(), plan_of(self).counts().copies, 2); }
-nb::object updates(nb::handle self) { return view(self, plan_of(self).updates().data(), plan_of(self).counts().updates, 3); }
+const StepPlan& plan_of(Self self) { return initialized(self); }
+
+nb::object slots(Self self) { return view(self, plan_of(self).slots().data(), plan_of(self).counts().slots); }
+nb::object rows(Self self) { return view(self, plan_of(self).rows().data(), plan_of(self).counts().served); }
+nb::object lengths(Self self) { return view(self, plan_of(self).lengths().data(), plan_of(self).counts().served); }
+nb::object copies(Self self) { return view(self, plan_of(self).copies().data(), plan_of(self).counts().copies, 2); }
+nb::object updates(Self self) { return view(self, plan_of(self).updates().data(), plan_of(self).counts().updates, 3); }
 
 nb::bytes to_bytes(const StepPlan& plan) {
     const std::string bytes = plan.to_bytes();
@@ -47,7 +49,7 @@ void bind_plan(nb::module_& m) {
         .def_prop_ro("updates", &updates, INT32_ARRAY("updates"), "int32 [k, 3]: changed table entries (row, column, block).")
         .def("to_bytes", &to_bytes, nb::sig("def to_bytes(self) -> bytes"),
              "The plan as bytes, for the other processes of a tensor-parallel group.")
-        .def_static("from_bytes", &from_bytes, "data"_a, nb::sig("def from_bytes(data: bytes) -> StepPlan"),
+        .def_static("from_bytes", &from_bytes, "data"_a.none(), nb::sig("def from_bytes(data: bytes) -> StepPlan"),
                     "The plan that to_bytes wrote. Errors: InvalidArgumentError on anything else.")
         .def("__getstate__", &to_bytes, nb::sig("def __getstate__(self) -> bytes"))
         .def(

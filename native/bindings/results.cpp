@@ -79,7 +79,7 @@ void bind_page_table(nb::module_& m) {
              "The physical block of a logical block index.")
         .def("set_filled_in_last", &set_filled_in_last, "tokens"_a.none(),
              nb::sig("def set_filled_in_last(self, tokens: int) -> None"),
-             "Set the tokens stored in the last block, 0 to block_size.")
+             "Set the tokens stored in the last block, 0 to block_size. Errors: SequenceStateError without blocks.")
         .def_prop_ro("filled_in_last", &filled_in_last, "Tokens stored in the last block; 0 while it is only reserved.")
         .def_prop_ro("num_blocks", [](const Table& t) { return t.table.size(); })
         .def_prop_ro("num_tokens", [](const Table& t) { return t.table.tokens(); })
@@ -88,6 +88,11 @@ void bind_page_table(nb::module_& m) {
                      "Physical block ids, int32 [num_blocks]; a copy.")
         .def(
             "clear", [](Table& t) { t.table.clear(); }, "Forget all blocks; nothing is freed.")
+        .def("__repr__",
+             [](const Table& t) {
+                 return nb::str("PageTable(num_blocks={}, num_tokens={}, block_size={})")
+                     .format(t.table.size(), t.table.tokens(), t.block_size);
+             })
         .def("__len__", [](const Table& t) { return t.table.size(); });
 }
 

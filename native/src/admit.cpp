@@ -25,8 +25,12 @@ void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int6
     // The watermark keeps room for running sequences to grow; a sequence that takes nothing cannot hurt them.
     const std::int64_t needed = math_.blocks(reserved);
     if (needed > 0 && needed + options_.watermark > blocks_.available()) {
-        ++failed_admissions_;
-        out_of_blocks(needed, options_.watermark > 0 ? "admission (besides the watermark)" : "admission");
+        try {
+            out_of_blocks(needed, options_.watermark > 0 ? "admission (besides the watermark)" : "admission");
+        } catch (const OutOfBlocks&) {
+            ++failed_admissions_;  // only now: composing the message can fail too
+            throw;
+        }
     }
     rows_.make_room();
     map_.insert_room();

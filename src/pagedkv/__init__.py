@@ -4,6 +4,9 @@ GPU memory treated as an operating system treats RAM: one pool, uniform blocks, 
 (bookkeeping), `DevicePool` (the bytes) and `open_cache` (both, bound together).
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pagedkv._core import (
     Admission,
     BlockAllocator,
@@ -14,7 +17,6 @@ from pagedkv._core import (
     PhysicalBlock,
     StepPlan,
 )
-from pagedkv.cache import KVCache, open_cache
 from pagedkv.errors import (
     BackendError,
     InvalidArgumentError,
@@ -24,9 +26,20 @@ from pagedkv.errors import (
     SequenceStateError,
     TraceError,
 )
-from pagedkv.layout import KVLayout
 from pagedkv.manager import KVCacheManager
-from pagedkv.pool import DevicePool
+
+if TYPE_CHECKING:
+    from pagedkv.cache import KVCache, open_cache
+    from pagedkv.layout import KVLayout
+    from pagedkv.pool import DevicePool
+
+# Imported when first named: who only keeps books need not pay for the memory layer.
+_LAZY = {
+    "DevicePool": "pagedkv.pool",
+    "KVCache": "pagedkv.cache",
+    "KVLayout": "pagedkv.layout",
+    "open_cache": "pagedkv.cache",
+}
 
 __all__ = [
     "Admission",
@@ -50,3 +63,15 @@ __all__ = [
     "TraceError",
     "open_cache",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pagedkv' has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

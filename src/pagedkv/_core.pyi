@@ -172,7 +172,9 @@ class PageTable:
         """The physical block of a logical block index."""
 
     def set_filled_in_last(self, tokens: int) -> None:
-        """Set the tokens stored in the last block, 0 to block_size."""
+        """
+        Set the tokens stored in the last block, 0 to block_size. Errors: SequenceStateError without blocks.
+        """
 
     @property
     def filled_in_last(self) -> int:
@@ -193,6 +195,8 @@ class PageTable:
 
     def clear(self) -> None:
         """Forget all blocks; nothing is freed."""
+
+    def __repr__(self) -> str: ...
 
     def __len__(self) -> int: ...
 

@@ -1,27 +1,18 @@
-"""KVCache: a manager bound to a pool. The manager's names, with every plan applied to the pool at once.
-
-Owns: both. Invariant: every plan that the manager made is applied; when that fails the pool is lost, every
-call that plans raises BackendError, and the cache is of no more use than to be closed.
-Streams: plans go on the pool's compute stream. An engine with tensor-parallel pools or streams of its own
-uses `KVCacheManager` and `DevicePool` themselves.
-"""
+"""open_cache: from bytes and sizes to a manager and a pool that fit each other."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from pagedkv._core import Admission, BlockAllocator, CacheStats, CsrTables, PageTable, StepPlan
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.kv_cache import KVCache
 from pagedkv.layout import KVLayout, parse_bytes
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
-from pagedkv.streams import Stream
+
+__all__ = ["KVCache", "open_cache"]
 
 
 def open_cache(
@@ -50,239 +41,13 @@ def open_cache(
             "give room for at least one usable block"
         )
     whole_number(num_blocks + scratch, f"the number of blocks in {size} bytes", maximum=INT32_MAX)
-    manager = KVCacheManager(num_blocks, layout.block_size, **manager_options)
+    # The pool first: where its memory cannot be had, a manager for that many blocks would have been built in vain.
     pool = DevicePool(layout, num_blocks, device=device, memory=memory, scratch_blocks=scratch)
-    return KVCache(manager, pool)
-
-
-class KVCache:
-    """A manager bound to a pool; made by `open_cache`, or from a manager and a pool of equal size that nobody
-    else applies to.
-
-    A context manager: leaving it closes the pool. Errors of a method are those of the manager's method of
-    that name; methods that plan also raise BackendError when the pool is closed, lost, or lost by applying
-    the plan.
-    """
-
-    def __init__(self, manager: KVCacheManager, pool: DevicePool) -> None:
-        shapes = [(m.num_blocks, m.scratch_blocks) for m in (manager, pool)]
-        if shapes[0] != shapes[1] or manager.block_size != pool.layout.block_size:
-            raise InvalidArgumentError(
-                f"the manager has {shapes[0]} usable and scratch blocks of {manager.block_size} tokens, "
-                f"the pool {shapes[1]} of {pool.layout.block_size}; give both the same"
-            )
-        self.manager = manager
-        self.pool = pool
-        manager.allocator.bind_pool(pool.base, pool.layout.block_bytes)
-
-    @property
-    def allocator(self) -> BlockAllocator:
-        """The manager's block allocator, a live view with this pool's addresses."""
-        return self.manager.allocator
-
-    @property
-    def block_size_tokens(self) -> int:
-        """Tokens a block."""
-        return self.manager.block_size
-
-    # --- sequences, one at a time
-    # -------------------------------------------------------------------------------------
-
-    def register_sequence(self, seq_id: int, tokens: npt.ArrayLike = ()) -> int:
-        """Register a sequence, with blocks reserved for its prompt; returns its cached tokens. Modifies the
-        manager only.
-        """
-        return self.manager.register_sequence(seq_id, tokens)
-
-    def append_token(self, seq_id: int) -> int:
-        """Grow a sequence by one token; returns its slot. The plan is applied."""
-        return int(self.append([seq_id], [1]).slots[0])
-
-    def append_tokens(self, seq_id: int, count: int) -> npt.NDArray[np.int64]:
-        """Grow a sequence by `count` tokens, all or nothing; returns their slots, int64 [count]. The plan is
-        applied.
-        """
-        return self.append([seq_id], [count]).slots
-
-    def free_sequence(self, seq_id: int) -> None:
-        """Give a sequence's blocks back, to be reused by work put on the compute stream later. Modifies the
-        manager only.
-        """
-        self.manager.free_sequence(seq_id)
-
-    def truncate_sequence(self, seq_id: int, length: int) -> None:
-        """Cut a sequence to `length` tokens and give back the blocks beyond. Modifies the manager only."""
-        self.manager.truncate_sequence(seq_id, length)
-
-    def get_token_ptr(self, seq_id: int, index: int, layer: int = 0, part: str = "k") -> int:
-        """Device address of token `index` (0 .. capacity - 1) of a sequence; touches no bytes.
-
-        Opaque tokens have one part: layer 0, part "k". Valid until the sequence's block changes: freed,
-        truncated, or copied on write by a later plan. Raises SequenceStateError for an unknown sequence,
-        InvalidArgumentError for the rest.
-        """
-        if layer != 0 or part != "k":
-            raise InvalidArgumentError(f"layer {layer!r}, part {part!r}: opaque tokens have layer 0, part 'k' only")
-        place = whole_number(index, "index", maximum=2**31 - 2)
-        slot = int(self.manager.slot_mapping([seq_id], starts=[place], stops=[place + 1])[0])
-        return self.pool.token_ptr(*divmod(slot, self.manager.block_size))
-
-    # --- batches, planned and applied
-    # ---------------------------------------------------------------------------------
-
-    def admit(self, seq_id: int, tokens: npt.ArrayLike, **options: Any) -> Admission:
-        """As KVCacheManager.admit. Modifies the manager only; the first plan that names the sequence carries
-        its blocks.
-        """
-        return self.manager.admit(seq_id, tokens, **options)
-
-    def try_admit(self, seq_id: int, tokens: npt.ArrayLike, **options: Any) -> Admission | None:
-        """As KVCacheManager.try_admit: None when there are too few blocks now."""
-        return self.manager.try_admit(seq_id, tokens, **options)
-
-    def append(
-        self,
-        seq_ids: npt.ArrayLike,
-        counts: npt.ArrayLike,
-        *,
-        tokens: npt.ArrayLike | None = None,
-        partial: bool = False,
-    ) -> StepPlan:
-        """As KVCacheManager.append; the plan is applied."""
-        self.pool.ensure_usable("append")
-        return self._applied(self.manager.append(seq_ids, counts, tokens=tokens, partial=partial))
-
-    def try_append(
-        self,
-        seq_ids: npt.ArrayLike,
-        counts: npt.ArrayLike,
-        *,
-        tokens: npt.ArrayLike | None = None,
-        partial: bool = False,
-    ) -> StepPlan | None:
-        """As try_append of the manager: None when there are too few blocks now; else the plan is applied."""
-        self.pool.ensure_usable("try_append")
-        plan = self.manager.try_append(seq_ids, counts, tokens=tokens, partial=partial)
-        return None if plan is None else self._applied(plan)
-
-    def reserve(self, seq_ids: npt.ArrayLike, upto: npt.ArrayLike) -> StepPlan:
-        """As KVCacheManager.reserve; the plan is applied."""
-        self.pool.ensure_usable("reserve")
-        return self._applied(self.manager.reserve(seq_ids, upto))
-
-    def try_reserve(self, seq_ids: npt.ArrayLike, upto: npt.ArrayLike) -> StepPlan | None:
-        """As KVCacheManager.try_reserve; the plan is applied."""
-        self.pool.ensure_usable("try_reserve")
-        plan = self.manager.try_reserve(seq_ids, upto)
-        return None if plan is None else self._applied(plan)
-
-    def commit(self, seq_ids: npt.ArrayLike, lengths: npt.ArrayLike, *, tokens: npt.ArrayLike | None = None) -> None:
-        """As KVCacheManager.commit. Modifies the manager only."""
-        self.manager.commit(seq_ids, lengths, tokens=tokens)
-
-    def truncate(self, seq_ids: npt.ArrayLike, lengths: npt.ArrayLike, *, keep_blocks: bool = False) -> None:
-        """As KVCacheManager.truncate. Modifies the manager only."""
-        self.manager.truncate(seq_ids, lengths, keep_blocks=keep_blocks)
-
-    def free(self, seq_ids: npt.ArrayLike, *, after: int | None = None) -> None:
-        """As KVCacheManager.free. Modifies the manager only."""
-        self.manager.free(seq_ids, after=after)
-
-    # --- steps
-    # --------------------------------------------------------------------------------------------------------
-
-    def step_done(self, step: int, stream: Stream | None = None) -> None:
-        """As DevicePool.step_done: the kernels of `step` are all put on `stream`."""
-        self.pool.step_done(step, stream)
-
-    def retire_finished(self) -> int:
-        """Retire every step that has finished on the device, which frees what was given back until then;
-        returns the last.
-
-        Does not wait. On a lost pool raises BackendError: what is pending stays so.
-        """
-        step = self.pool.finished_step()
-        self.manager.retire(step)
-        return step
-
-    def retire(self, step: int) -> None:
-        """As KVCacheManager.retire, for an engine that knows by itself that `step` has finished."""
-        self.manager.retire(step)
-
-    # --- what there is
-    # ------------------------------------------------------------------------------------------------
-
-    def block_table(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int32]:
-        """As KVCacheManager.block_table; modifies nothing but `out`."""
-        return self.manager.block_table(seq_ids, **options)
-
-    def slot_mapping(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int64]:
-        """As KVCacheManager.slot_mapping; modifies nothing but `out`."""
-        return self.manager.slot_mapping(seq_ids, **options)
-
-    def csr(self, seq_ids: npt.ArrayLike, **options: Any) -> CsrTables:
-        """As KVCacheManager.csr; modifies nothing but `out`."""
-        return self.manager.csr(seq_ids, **options)
-
-    def seq_lens(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int32]:
-        """As KVCacheManager.seq_lens; modifies nothing but `out`."""
-        return self.manager.seq_lens(seq_ids, **options)
-
-    def seq_length(self, seq_id: int) -> int:
-        """Tokens stored by a sequence."""
-        return self.manager.seq_length(seq_id)
-
-    def committed_length(self, seq_id: int) -> int:
-        """Tokens whose writes are enqueued."""
-        return self.manager.committed_length(seq_id)
-
-    def capacity_tokens(self, seq_id: int) -> int:
-        """Tokens that fit the blocks of a sequence."""
-        return self.manager.capacity_tokens(seq_id)
-
-    def row(self, seq_id: int) -> int:
-        """A sequence's line in `pool.tables`."""
-        return self.manager.row(seq_id)
-
-    def seq_ids(self) -> npt.NDArray[np.int64]:
-        """Ids of all live sequences in row order, int64, a fresh array."""
-        return self.manager.seq_ids()
-
-    def __contains__(self, seq_id: int) -> bool:
-        return seq_id in self.manager
-
-    def get_page_table(self, seq_id: int) -> PageTable:
-        """A copy of a sequence's page table as it is now."""
-        return self.manager.get_page_table(seq_id)
-
-    def get_stats(self) -> CacheStats:
-        """The statistics as they are now; O(1)."""
-        return self.manager.get_stats()
-
-    def check(self) -> None:
-        """Recount everything; raises PagedKVError naming the first broken invariant."""
-        self.manager.check()
-
-    # --- life -----------------------------------------------------------------------------------------------
-    # ----------
-
-    def close(self) -> None:
-        """Close the pool: waits for its compute stream, frees its memory. Safe to call twice, and on a lost
-        pool.
-        """
-        self.pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _applied(self, plan: StepPlan) -> StepPlan:
-        self.pool.apply(plan)
-        return plan
+    try:
+        return KVCache(KVCacheManager(num_blocks, layout.block_size, **manager_options), pool)
+    except BaseException:
+        pool.close()
+        raise
 
 
 def _layout(block_size: int, token_bytes_or_layout: int | KVLayout) -> KVLayout:

@@ -41,7 +41,8 @@ class BackendError(PagedKVError):
 class TraceError(PagedKVError):
     """A request trace could not be read.
 
-    Attributes: file (path), row (of data, from 1; blank lines count, the header does not; or None), column (its name, or None).
+    Attributes: file (path), row (of data, from 1; blank lines count, the header does not; or None), column (its name,
+    or None).
     """
 
     def __init__(self, text: str, file: str, row: int | None = None, column: str | None = None) -> None:

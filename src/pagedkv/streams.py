@@ -7,7 +7,7 @@ on a before. One thread at a time uses a stream.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Buffer(Protocol):
@@ -36,6 +36,7 @@ class Event(Protocol):
         """Wait on the host until the latest record has happened. Raises BackendError when it never will."""
 
 
+@runtime_checkable
 class Stream(Protocol):
     """A queue of device work."""
 

@@ -33,6 +33,8 @@ class BlockTables:
         self._pad = pad
         self._width_limit = width_limit
         self._table: TableMemory | None = None
+        # All memory not yet freed, so that none is lost sight of whatever call fails.
+        self._owned: list[Buffer] = []
         self._outgrown: deque[tuple[Event, Buffer]] = deque()
 
     @property
@@ -81,13 +83,14 @@ class BlockTables:
         """Memory for a table with room for that many rows and columns, for `replace`; None if there is room
         already.
 
-        Raises BackendError when there is too little memory. Modifies nothing.
+        Raises BackendError when there is too little memory. The tables stay as they are.
         """
         if rows <= self.rows and width <= self.width:
             return None
         rows = _capacity(rows, self.rows or _FIRST_ROWS)
         width = min(_capacity(width, self.width or _FIRST_WIDTH), self._width_limit)
-        return TableMemory(self._backend.allocate(rows * width * 4), rows, width)
+        self._owned.append(self._backend.allocate(rows * width * 4))
+        return TableMemory(self._owned[-1], rows, width)
 
     def replace(self, new: TableMemory, stream: Stream) -> None:
         """Use `new` from here on: put on `stream` the copy of the old entries; the old memory is freed once
@@ -108,19 +111,18 @@ class BlockTables:
         if self._table is not None:
             self._backend.kernels.scatter_table(self._table, updates, stream)
 
-    def close(self) -> None:
-        """Free everything at once; the caller has seen to it that no work is left."""
-        buffers = [buffer for _, buffer in self._outgrown]
-        if self._table is not None:
-            buffers.append(self._table.buffer)
+    def release(self) -> list[Buffer]:
+        """Give up all memory; the caller frees it, once no work is left that uses it."""
+        buffers, self._owned = self._owned, []
         self._outgrown.clear()
         self._table = None
-        for buffer in buffers:
-            self._backend.free(buffer)
+        return buffers
 
     def _free_outgrown(self) -> None:
         while self._outgrown and self._outgrown[0][0].done:
-            self._backend.free(self._outgrown.popleft()[1])
+            buffer = self._outgrown.popleft()[1]
+            self._owned.remove(buffer)
+            self._backend.free(buffer)
 
 
 def _capacity(needed: int, current: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ class MemoryInfo:
     total: int
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Memory, streams and kernels of one device."""
 
@@ -94,11 +95,14 @@ class Backend(Protocol):
         """Free and total memory, or None where that means nothing or is not known."""
 
 
-def open_backend(device: str) -> Backend:
-    """The backend for "auto", "host", "null" or "cuda:N". "auto" is the host in this version.
+def open_backend(device: str | Backend) -> Backend:
+    """The backend for "auto", "host", "null" or "cuda:N". "auto" is the host in this version; an open backend
+    is returned as it is.
 
     Raises InvalidArgumentError for an unknown name and BackendError for a device that is not there.
     """
+    if isinstance(device, Backend):
+        return device
     # Imported here: `import pagedkv` must not pay for, or fail on, a backend that nobody opens.
     if device in ("auto", "host"):
         from pagedkv.backends.host import HostBackend

@@ -39,7 +39,7 @@ class HostBackend:
 
     @property
     def device_name(self) -> str:
-        return platform.processor() or platform.machine() or "host"
+        return platform.machine() or "host"
 
     @property
     def kernels(self) -> Kernels:

@@ -84,7 +84,8 @@ def own_buffer(buffer: Buffer) -> HostBuffer:
 def _in_place(memory: object) -> npt.NDArray[np.generic]:
     # Only these two interfaces share memory for certain: np.asarray of anything else might quietly copy.
     try:
-        if hasattr(memory, "__array_interface__"):
+        # A NumPy scalar has the interface too, but hands out a copy.
+        if hasattr(memory, "__array_interface__") and not isinstance(memory, np.generic):
             return np.asarray(memory)
         return np.asarray(memoryview(memory))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError) as error:

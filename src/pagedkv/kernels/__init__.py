@@ -4,18 +4,21 @@ Every backend implements `Kernels`; `reference.py` is the twin in NumPy that the
 kernel only puts work on a stream. Argument arrays are read before the call returns: the caller may reuse them
 at once. The caller (the pool) has checked that every id, slot, row and column lies inside.
 
-The token-unique pattern ------------------------ All arithmetic is modulo 2^64; ids are taken as two's
-complement; `>>` is a logical shift. With G = 0x9E3779B97F4A7C15::
+The token-unique pattern
+------------------------
+All arithmetic is modulo 2^64; ids are taken as two's complement; `>>` is a logical shift. With
+G = 0x9E3779B97F4A7C15::
 
-mix(z):  z ^= z >> 30;  z *= 0xBF58476D1CE4E5B9;  z ^= z >> 27;  z *= 0x94D049BB133111EB;  return z ^ (z >>
-31) key(seq_id, position)  =  mix(mix(seq_id + G) + (position + 1) * G) word(key, i)           =  key + i * G
-i = 0, 1, 2 ... the 8-byte word within the token
+    mix(z):  z ^= z >> 30;  z *= 0xBF58476D1CE4E5B9;  z ^= z >> 27;  z *= 0x94D049BB133111EB;  return z ^ (z >> 31)
 
-(`mix` is the finalizer of splitmix64.) Words are stored little-endian; where a token's size is not a multiple
-of 8, the last word is cut to its low-order bytes. Per word one addition and, per token, two mixes: cheap
-enough that a check of bytes runs at the speed of memory. `mix` is a bijection, so the positions of one
-sequence never share a key, and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern
-under a tag is that of one "token" of `block_bytes` bytes with `key(tag, -1)`, which no token has.
+    key(seq_id, position)  =  mix(mix(seq_id + G) + (position + 1) * G)
+    word(key, i)           =  key + i * G        i = 0, 1, 2 ... the 8-byte word within the token
+
+(`mix` is the finalizer of splitmix64.) Words are stored little-endian; where a token's size is not a multiple of 8,
+the last word is cut to its low-order bytes. Per word one addition and, per token, two mixes: cheap enough that a
+check of bytes runs at the speed of memory. `mix` is a bijection, so the positions of one sequence never share a key,
+and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern under a tag is that of one "token" of
+`block_bytes` bytes with `key(tag, -1)`, which no token has.
 """
 
 from __future__ import annotations

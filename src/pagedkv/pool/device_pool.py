@@ -11,9 +11,8 @@ Cost: `apply` O(copies + updates) and at most two launches; addresses O(1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -143,15 +142,16 @@ class DevicePool(PoolBytes):
         if self._closed:
             return
         self._closed = True
-        releases: list[Callable[[], None]] = [self.tables.close, partial(self.backend.free, self._buffer)]
+        buffers = [self._buffer, *self.tables.release()]
         if self._counter is not None:
-            releases.append(partial(self.backend.free, self._counter))
+            buffers.append(self._counter)
+        # A device that failed may refuse these too; closing must still work, and let go of all it can.
         if self._failure is None:
-            releases.insert(0, self._stream.synchronize)
-        for release in releases:
-            # A device that failed cannot free either; closing must still work, and let go of all it can.
             with suppress(BackendError):
-                release()
+                self._stream.synchronize()
+        for buffer in buffers:
+            with suppress(BackendError):
+                self.backend.free(buffer)
 
     def __enter__(self) -> Self:
         return self
@@ -184,6 +184,8 @@ class DevicePool(PoolBytes):
             self.tables.scatter(updates, self._stream)
 
     def _order_behind(self, first: Stream, second: Stream) -> None:
+        if not isinstance(second, Stream):
+            raise InvalidArgumentError(f"{second!r} is no stream; make one with pool.backend.stream()")
         event = self.backend.event()
         first.record(event)
         second.wait(event)

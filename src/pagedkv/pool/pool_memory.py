@@ -32,7 +32,7 @@ class PooledMemory:
         self.num_blocks = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
         self.scratch_blocks = whole_number(scratch_blocks, "scratch_blocks", maximum=INT32_MAX - self.num_blocks)
         self.nbytes = layout.pool_bytes(self.num_blocks + self.scratch_blocks)
-        self.backend = open_backend(device) if isinstance(device, str) else device
+        self.backend = open_backend(device)
         self._stream = self.backend.stream()
         self._buffer = self._obtain(memory)
         self._base = self._buffer.address

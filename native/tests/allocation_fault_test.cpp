@@ -1,0 +1,162 @@
+// Every allocation of every public operation fails once, in every prepared state; after each failure the store must
+// look and go on as if the call had never been made.
+#include <new>
+#include <sstream>
+
+#include "harness.hpp"
+#include "observed.hpp"
+#include "prepared_states.hpp"
+#include "store_calls.hpp"
+#include "store_operations.hpp"
+
+using failing_new::Mode;
+using pagedkv::SequenceStore;
+
+namespace {
+
+std::string now(SequenceStore& store) { return observed::state(store, store.allocator()); }
+
+// Equal texts, or the first line that is not.
+void same(const std::string& text, const std::string& expected) {
+    std::istringstream left(text), right(expected);
+    for (std::string a, b; std::getline(left, a) && std::getline(right, b);) CHECK_EQ(a, b);
+    CHECK(text == expected);
+}
+
+// How a call ended: its result, or the type of the error that refused it.
+std::string outcome(const StoreOperation& operation, SequenceStore& store, Injection& inject) {
+    try {
+        operation.run(store, inject);
+        return "done: " + inject.result;
+    } catch (const pagedkv::OutOfBlocks& error) {
+        return std::string("OutOfBlocks: ") + error.what();
+    } catch (const pagedkv::NeverFits& error) {
+        return std::string("NeverFits: ") + error.what();
+    } catch (const pagedkv::InvalidArgument& error) {
+        return std::string("InvalidArgument: ") + error.what();
+    } catch (const pagedkv::SequenceState& error) {
+        return std::string("SequenceState: ") + error.what();
+    } catch (const std::bad_alloc&) {
+        return "bad_alloc";
+    }
+}
+
+// What the operation does when nothing fails.
+struct Undisturbed {
+    std::string outcome, state, future, untouched_future;
+    std::int64_t allocations = 0;
+};
+
+Undisturbed undisturbed(const PreparedState& state, const StoreOperation& operation) {
+    Undisturbed all;
+    const auto store = state.make();
+    Injection inject(0);
+    all.outcome = outcome(operation, *store, inject);
+    all.allocations = inject.report.allocations;
+    all.state = now(*store);
+    store->check();
+    all.future = observed::future(*store);
+    all.untouched_future = observed::future(*state.make());
+    return all;
+}
+
+void one_failure(const PreparedState& state, const StoreOperation& operation, const Undisturbed& expected, std::int64_t k,
+                 Mode mode) {
+    for (const bool again : {false, true}) {
+        const auto store = state.make();
+        const std::string before = now(*store);
+        Injection inject(k, mode);
+        CHECK_EQ(outcome(operation, *store, inject), "bad_alloc");
+        CHECK(inject.report.failures >= 1);
+        same(now(*store), before);
+        store->check();
+        if (!again) {
+            same(observed::future(*store), expected.untouched_future);
+            continue;
+        }
+        Injection none(0);
+        CHECK_EQ(outcome(operation, *store, none), expected.outcome);
+        same(now(*store), expected.state);
+        store->check();
+        same(observed::future(*store), expected.future);
+    }
+}
+
+std::int64_t every_failure(const PreparedState& state, const StoreOperation& operation) {
+    const Undisturbed expected = undisturbed(state, operation);
+    CHECK(expected.outcome != "bad_alloc");
+    for (std::int64_t k = 1; k <= expected.allocations; ++k)
+        for (const Mode mode : {Mode::once, Mode::from_then_on}) try {
+                one_failure(state, operation, expected, k, mode);
+            } catch (const harness::Failure& failure) {
+                throw harness::Failure{operation.name + ", " + state.name + ", allocation " + std::to_string(k) + ": " +
+                                       failure.what};
+            }
+    // One more allocation than there is never fails.
+    const auto store = state.make();
+    Injection beyond(expected.allocations + 1);
+    CHECK_EQ(outcome(operation, *store, beyond), expected.outcome);
+    CHECK_EQ(beyond.report.failures, 0);
+    same(now(*store), expected.state);
+    return expected.allocations;
+}
+
+void every_operation(const std::vector<StoreOperation>& operations) {
+    std::string failures;
+    std::int64_t total = 0;
+    for (const StoreOperation& operation : operations) {
+        std::int64_t injected = 0;
+        for (const PreparedState& state : prepared_states()) try {
+                injected += every_failure(state, operation);
+            } catch (const harness::Failure& failure) {
+                failures += "\n  " + failure.what;
+                ++injected;
+            }
+        if ((injected > 0) != operation.allocates)
+            failures += "\n  " + operation.name + (operation.allocates ? " allocated nothing" : " allocated");
+        total += injected;
+    }
+    std::cout << total << " allocations failed twice each in " << operations.size() << " operations\n";
+    CHECK_EQ(failures, "");
+}
+
+template <class Make>
+void construction(Make make) {
+    failing_new::arm(0);
+    make();
+    const std::int64_t allocations = failing_new::disarm().allocations;
+    CHECK(allocations >= 1);
+    for (std::int64_t k = 1; k <= allocations; ++k) {
+        const std::int64_t before = failing_new::live();
+        failing_new::arm(k);
+        bool failed = false;
+        try {
+            make();
+        } catch (const std::bad_alloc&) {
+            failed = true;
+        }
+        CHECK_EQ(failing_new::disarm().failures, 1);
+        CHECK(failed);
+        CHECK_EQ(failing_new::live(), before);
+    }
+}
+
+}  // namespace
+
+TEST(growth) { every_operation(growth_operations()); }
+TEST(cursors_and_release) { every_operation(cursor_operations()); }
+TEST(exports) { every_operation(export_operations()); }
+TEST(allocator) { every_operation(allocator_operations()); }
+
+TEST(construction_leaks_nothing) {
+    construction([] { const pagedkv::BlockAllocator pool(100, 0, 0); });
+    construction([] { const SequenceStore store(calls::options(100, 16)); });
+}
+
+TEST(plans_to_bytes_and_back) {
+    const auto store = prepared_states()[1].make();
+    const pagedkv::StepPlan plan = calls::append(*store, {5, 6, 7}, {2, 2, 2});
+    const std::string bytes = plan.to_bytes();
+    construction([&] { CHECK(plan.to_bytes() == bytes); });
+    construction([&] { CHECK_EQ(pagedkv::StepPlan::from_bytes(bytes).step, plan.step); });
+}

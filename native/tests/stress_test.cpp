@@ -1,0 +1,58 @@
+// Several threads at one manager, every operation, little room. Built with PAGEDKV_PLANT_RACE under ThreadSanitizer it
+// must be reported as a race: run_sanitizers.sh proves that the sanitizer would see a missing lock.
+#include <exception>
+#include <thread>
+
+#include "stress_worker.hpp"
+
+namespace {
+
+constexpr int kThreads = 4;
+constexpr std::int64_t kBlocks = 64, kBlockSize = 4;
+
+void run_threads(std::vector<StressWorker>& workers, std::int64_t operations) {
+    std::vector<std::exception_ptr> errors(workers.size());
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < workers.size(); ++i)
+        threads.emplace_back([&, i] {
+            try {
+                workers[i].run(operations);
+            } catch (...) {
+                errors[i] = std::current_exception();
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : errors)
+        if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+TEST(threads_share_one_manager) {
+    const char* asked = std::getenv("PAGEDKV_STRESS_OPERATIONS");
+    const std::int64_t operations = asked ? std::atoll(asked) : 50'000;
+    pagedkv::KVCacheManager manager(calls::options(kBlocks, kBlockSize));
+    std::vector<std::int64_t> memory(static_cast<std::size_t>(kBlocks * kBlockSize));
+    std::vector<StressWorker> workers;
+    for (int i = 0; i < kThreads; ++i) workers.emplace_back(manager, memory, i);
+    run_threads(workers, operations);
+
+    std::int64_t plans = 0, refusals = 0;
+    for (StressWorker& worker : workers) {
+        worker.give_everything_back();
+        plans += worker.plans();
+        refusals += worker.refusals();
+    }
+    manager.locked([&](pagedkv::SequenceStore& store) {
+        store.free(store.seq_ids(), std::nullopt);
+        store.retire(store.last_step());
+        store.check();
+        CHECK_EQ(store.stats().free_blocks(), kBlocks);
+        CHECK_EQ(store.last_step(), plans);
+    });
+    // A pool that never runs short, or is always short, would exercise half of the code.
+    CHECK(refusals > operations / 100);
+    CHECK(plans > operations);
+    std::cout << kThreads << " threads, " << operations << " operations each, " << plans << " plans, " << refusals
+              << " refusals\n";
+}

@@ -1,0 +1,72 @@
+"""What a pool would do with the plans, one tag a slot: shows silent corruption where ids and counts still look right.
+
+Every written token gets a tag that is never used again. A plan is carried out like on a device: all copies read before
+any of them writes, then the table entries, then the step's own writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from .plan import ModelPlan
+from .reference import ModelManager
+
+
+class Memory:
+    """The bytes and the device-resident block tables behind one model."""
+
+    def __init__(self, model: ModelManager) -> None:
+        self.model = model
+        self.slots = [0] * (model.num_blocks * model.block_size)
+        self.tables: dict[tuple[int, int], int] = {}  # (row, column) -> block
+        self.written: dict[int, list[int]] = {}  # sequence id -> the tag of each of its tokens
+        self._protected: dict[int, list[int]] = {}  # block -> tags that must stay while others rely on them
+        self._tags = count(1)
+
+    def apply(self, plan: ModelPlan) -> None:
+        sources = [source for source, _ in plan.copies]
+        targets = [target for _, target in plan.copies]
+        assert not set(sources) & set(targets), "a launch must not read a block that it also writes"
+        assert len(set(targets)) == len(targets)
+        bytes_read = [self._block(source) for source in sources]
+        for target, tags in zip(targets, bytes_read, strict=True):
+            size = self.model.block_size
+            self.slots[target * size : (target + 1) * size] = tags
+        for row, column, block in plan.updates:
+            self.tables[row, column] = block
+
+    def write(self, seq_id: int, slots: Sequence[int]) -> None:
+        """The sequence's next tokens, at these slots."""
+        for slot in slots:
+            tag = next(self._tags)
+            self.slots[slot] = tag
+            self.written.setdefault(seq_id, []).append(tag)
+
+    def truncate(self, seq_id: int, length: int) -> None:
+        del self.written.setdefault(seq_id, [])[length:]
+
+    def free(self, seq_id: int) -> None:
+        self.written.pop(seq_id, None)
+
+    def check(self) -> None:
+        for sequence in self.model.sequences.values():
+            tags = [self.slots[slot] for slot in sequence.slots(range(sequence.length))]
+            assert tags == self.written.get(sequence.seq_id, []), f"sequence {sequence.seq_id} lost its contents"
+            known = [self.tables[sequence.row, column] for column in range(sequence.emitted)]
+            assert known == sequence.table[: sequence.emitted], "the device's block table is stale"
+        self._check_protected()
+
+    def _check_protected(self) -> None:
+        """Pinned and findable blocks keep what they held when they became so."""
+        for block, entry in enumerate(self.model.pool.blocks):
+            findable = entry.published and entry.refs == 0
+            if not (entry.pins or findable):
+                self._protected.pop(block, None)
+                continue
+            before = self._protected.setdefault(block, self._block(block)[: entry.fill])
+            assert self._block(block)[: len(before)] == before, f"block {block} was overwritten under its reader"
+
+    def _block(self, block: int) -> list[int]:
+        size = self.model.block_size
+        return self.slots[block * size : (block + 1) * size]

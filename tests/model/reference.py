@@ -1,0 +1,210 @@
+"""The reference model of `KVCacheManager`: every operation as the design words it, nothing for speed.
+
+Each operation validates everything, then changes things; a `RefusalError` therefore means that nothing changed.
+Faults are looked for in one order: bad numbers and repeated ids, unknown or live ids, max_tokens, never-fits, out of
+blocks.
+
+Where the contract is silent the model decides, and says so here:
+
+* A sequence's `known` token ids may lie ahead of its length (a prompt not yet appended). A truncation that shortens the
+  length forgets the ids from there on, those of the prompt too: what comes next is other tokens. Truncating to the
+  current length rejects nothing and so forgets nothing: an engine calls it for every sequence of a step.
+* Truncating lowers the fill of the blocks that lose tokens, if their sole holder does it and they are not published:
+  published tokens stay findable until somebody writes over them.
+* `reserve` treats every existing block that holds a position in [length, upto) as written: shared ones are copied,
+  own ones un-published.
+* `commit` can raise the length only over blocks of the sequence's own. A pin or a fork taken after `reserve` makes that
+  a state error (reserve again, so that the block is copied): two holders would have written the same slots.
+* Errors carry the blocks asked for without the watermark: `needed` and `available` are comparable with the pool.
+* An empty batch is legal everywhere; an empty growth still takes a step number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .blocks import ModelPool
+from .growth import Growth, blocks_needed, grow, raise_fill
+from .plan import ModelPlan
+from .refusal import bad_argument, bad_state, never_fits, out_of_blocks
+from .sequences import ModelSequence, blocks_for
+
+
+@dataclass
+class ModelManager:
+    """Bookkeeping for one pool."""
+
+    num_blocks: int
+    block_size: int
+    max_tokens: int | None = None
+    watermark: int = 0
+    scratch_blocks: int = 0
+    pool: ModelPool = field(init=False)
+    sequences: dict[int, ModelSequence] = field(init=False, default_factory=dict)
+    last_step: int = 0
+    cow_copies: int = 0
+    failed_admissions: int = 0
+
+    def __post_init__(self) -> None:
+        self.pool = ModelPool(self.num_blocks)
+
+    # -- admission --
+
+    def admit(self, seq_id: int, prompt: int, reserve: int | None = None) -> int:
+        """Register a sequence; ``prompt`` is the number of its token ids. Returns the row."""
+        tokens = prompt if reserve is None else reserve
+        if seq_id in self.sequences:
+            raise bad_state()
+        if tokens < 0:
+            raise bad_argument()
+        self._check_target(max(prompt, tokens), self.num_blocks - self.watermark)
+        need = blocks_for(tokens, self.block_size)
+        self._check_admission(need)
+        sequence = ModelSequence(seq_id, self._free_row(), self.block_size, known=prompt)
+        for _ in range(need):
+            block = self.pool.take()
+            self.pool.blocks[block].table_refs = 1
+            sequence.table.append(block)
+        self.sequences[seq_id] = sequence
+        self.pool.note_peak()
+        return sequence.row
+
+    def _check_admission(self, need: int) -> None:
+        """The watermark keeps blocks back from newcomers only, and only from those that take some."""
+        if need and need + self.watermark > self.pool.available:
+            self.failed_admissions += 1
+            raise out_of_blocks(need, self.pool.available, len(self.pool.pending))
+
+    def _free_row(self) -> int:
+        used = {sequence.row for sequence in self.sequences.values()}
+        return next(row for row in range(len(used) + 1) if row not in used)
+
+    # -- growth --
+
+    def append(
+        self, ids: Sequence[int], counts: Sequence[int], *, tokens: int | None = None, partial: bool = False
+    ) -> ModelPlan:
+        """``tokens`` is the number of token ids that were handed in, None for none."""
+        if any(count < 0 for count in counts):
+            raise bad_argument()
+        batch = [
+            Growth(sequence, sequence.length, sequence.length + count, sequence.length + count)
+            for sequence, count in zip(self.batch(ids), counts, strict=True)
+        ]
+        if tokens is not None:
+            writers = [growth for growth in batch if growth.stop > growth.start]
+            known = all(growth.sequence.known == growth.start for growth in writers)
+            if tokens != sum(counts) or not known:
+                raise bad_argument()
+        plan = self._grow(batch, partial)
+        for growth in batch[: plan.served]:
+            plan.slots += growth.sequence.slots(range(growth.start, growth.stop))
+            if tokens is not None and growth.stop > growth.start:
+                growth.sequence.known = growth.length
+        return plan
+
+    def reserve(self, ids: Sequence[int], upto: Sequence[int]) -> ModelPlan:
+        if any(tokens < 0 for tokens in upto):
+            raise bad_argument()
+        batch = [
+            Growth(sequence, sequence.length, tokens, sequence.length)
+            for sequence, tokens in zip(self.batch(ids), upto, strict=True)
+        ]
+        return self._grow(batch, partial=False)
+
+    def _grow(self, batch: list[Growth], partial: bool) -> ModelPlan:
+        for growth in batch:
+            self._check_target(growth.stop, self.num_blocks)
+        needs = blocks_needed(self.pool, batch)
+        if partial:
+            while sum(needs) > self.pool.available:
+                needs.pop()
+        self.pool.require(sum(needs))
+        self.last_step += 1
+        plan = ModelPlan(self.last_step)
+        for growth in batch[: len(needs)]:
+            self.cow_copies += grow(self.pool, plan, growth)
+        self.pool.note_peak()
+        return plan
+
+    # -- cursors --
+
+    def commit(self, ids: Sequence[int], lengths: Sequence[int], *, tokens: int | None = None) -> None:
+        batch = list(zip(self.batch(ids), lengths, strict=True))
+        for sequence, length in batch:
+            self._check_commit(sequence, length)
+        if tokens is not None and tokens != sum(max(0, length - s.known) for s, length in batch):
+            raise bad_argument()
+        for sequence, length in batch:
+            if length > sequence.length:
+                for column in sequence.columns(sequence.length, length):
+                    self.pool.unpublish_for_write(sequence.table[column], sequence.tokens_in_column(column))
+                start, sequence.length = sequence.length, length
+                raise_fill(self.pool, sequence, start)
+            sequence.committed = max(sequence.committed, length)
+            if tokens is not None:
+                sequence.known = max(sequence.known, length)
+
+    def _check_commit(self, sequence: ModelSequence, length: int) -> None:
+        if not 0 <= length <= sequence.capacity:
+            raise bad_argument()
+        self._check_target(length, self.num_blocks)
+        written = [sequence.table[column] for column in sequence.columns(sequence.length, length)]
+        if any(self.pool.blocks[block].refs > 1 for block in written):
+            raise bad_state()
+
+    def truncate(self, ids: Sequence[int], lengths: Sequence[int], *, keep_blocks: bool = False) -> None:
+        batch = list(zip(self.batch(ids), lengths, strict=True))
+        if any(not 0 <= length <= sequence.length for sequence, length in batch):
+            raise bad_argument()
+        for sequence, length in batch:
+            if length < sequence.length:
+                sequence.known = min(sequence.known, length)
+            before, sequence.length = sequence.length, length
+            sequence.committed = min(sequence.committed, length)
+            if not keep_blocks:
+                for block in sequence.shorten_table(blocks_for(length, self.block_size)):
+                    self.pool.drop_table_ref(block)
+            self._lower_fill(sequence, before)
+
+    def _lower_fill(self, sequence: ModelSequence, before: int) -> None:
+        """Only a sole holder may lower a block's fill: another holder may still read the tokens."""
+        for column in range(sequence.length // self.block_size, blocks_for(before, self.block_size)):
+            if column < len(sequence.table):
+                block = self.pool.blocks[sequence.table[column]]
+                if block.refs == 1 and not block.published:
+                    block.fill = min(block.fill, sequence.tokens_in_column(column))
+
+    # -- release --
+
+    def free(self, ids: Sequence[int], *, after: int | None = None) -> None:
+        """One release per sequence, in argument order; within it the deepest block counts as released first."""
+        if after is not None and not 0 <= after <= self.last_step:
+            raise bad_argument()
+        for sequence in self.batch(ids):
+            for block in sequence.shorten_table(0):
+                self.pool.drop_table_ref(block, after)
+            del self.sequences[sequence.seq_id]
+
+    def retire(self, step: int) -> None:
+        if not 0 <= step <= self.last_step:
+            raise bad_argument()
+        self.pool.retire(step)
+
+    # -- shared checks --
+
+    def batch(self, ids: Sequence[int]) -> list[ModelSequence]:
+        if len(set(ids)) != len(ids):
+            raise bad_argument()
+        if any(seq_id not in self.sequences for seq_id in ids):
+            raise bad_state()
+        return [self.sequences[seq_id] for seq_id in ids]
+
+    def _check_target(self, tokens: int, most_blocks: int) -> None:
+        """May a sequence ever hold this many tokens?"""
+        if self.max_tokens is not None and tokens > self.max_tokens:
+            raise bad_argument()
+        alone = blocks_for(tokens, self.block_size)
+        if alone > most_blocks:
+            raise never_fits(alone, self.num_blocks)

@@ -1,0 +1,57 @@
+"""Statistics and invariants of the reference model, counted from scratch: nothing here is remembered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .reference import ModelManager
+
+
+def model_stats(model: ModelManager) -> dict[str, int | float]:
+    """The fields of `CacheStats`, by the definitions of the design."""
+    pool, total, size = model.pool, model.num_blocks, model.block_size
+    held = [block for sequence in model.sequences.values() for block in sequence.table]
+    in_use = pool.in_use
+    stored = sum(pool.blocks[block].fill for block in in_use)
+    return {
+        "total_blocks": total,
+        "free_blocks": pool.available,
+        "clean_blocks": len(pool.clean),
+        "cached_blocks": len(pool.cached),
+        "allocated_blocks": pool.allocated,
+        "pending_blocks": len(pool.pending),
+        "active_sequences": len(model.sequences),
+        "logical_tokens": sum(sequence.length for sequence in model.sequences.values()),
+        "stored_tokens": stored,
+        "utilization_percent": 100 * pool.allocated / total,
+        "token_utilization_percent": 100 * stored / (total * size),
+        "internal_frag_percent": 100 * (1 - stored / (len(in_use) * size)) if in_use else 0.0,
+        "external_frag_percent": 0.0,
+        "logical_blocks": len(held),
+        "saved_blocks": len(held) - len(set(held)),
+        "cow_copies": model.cow_copies,
+        "evictions": pool.evictions,
+        "peak_allocated_blocks": pool.peak_allocated,
+        "queried_tokens": 0,  # without a prefix index nothing is looked up
+        "hit_tokens": 0,
+        "failed_admissions": model.failed_admissions,
+    }
+
+
+def check_model(model: ModelManager) -> None:
+    """The invariants that the design words; the model must keep them itself before it may judge anybody."""
+    pool, size = model.pool, model.block_size
+    pending = [block for _, block in pool.pending]
+    places = sorted(pool.in_use + pool.clean + pool.cached + pending)
+    assert places == list(range(model.num_blocks)), "every block is in exactly one state"
+    tables = Counter(block for s in model.sequences.values() for block in s.table)
+    reach: dict[int, int] = {}
+    for sequence in model.sequences.values():
+        assert 0 <= sequence.committed <= sequence.length <= sequence.capacity
+        for column, block in enumerate(sequence.table):
+            reach[block] = max(reach.get(block, 0), sequence.tokens_in_column(column))
+    for block, entry in enumerate(pool.blocks):
+        assert entry.table_refs == tables[block], "references are the recount from the tables"
+        assert reach.get(block, 0) <= entry.fill <= size
+    rows = [sequence.row for sequence in model.sequences.values()]
+    assert len(set(rows)) == len(rows), "no two sequences share a row"
