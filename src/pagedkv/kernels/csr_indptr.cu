@@ -18,9 +18,9 @@ struct Row {
 
 static __device__ __forceinline__ Row read_row(int row, int length, u64 table_rows, u64 width, u32 block_size) {
   if (row < 0 || (u64)row >= table_rows || length < 1) return {0, 0};
-  const u64 blocks = ((u64)length + block_size - 1) / block_size;
-  if (blocks > width) return {width, width == 0 ? 0 : (int)block_size};
-  return {blocks, (int)((u64)length - (blocks - 1) * block_size)};
+  const u32 before_last = ((u32)length - 1) / block_size;  // blocks; in 32 bits, as a 64-bit division spills
+  if (before_last >= width) return {width, width == 0 ? 0 : (int)block_size};
+  return {(u64)before_last + 1, (int)((u32)length - before_last * block_size)};
 }
 
 // The sum of the values of all threads before this one.

@@ -9,7 +9,7 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 
 static __device__ __forceinline__ u64 live_columns(int length, u32 block_size, u64 width) {
-  const u64 blocks = length > 0 ? ((u64)length + block_size - 1) / block_size : 0;
+  const u64 blocks = length > 0 ? (u64)(((u32)length - 1) / block_size) + 1 : 0;
   return blocks < width ? blocks : width;
 }
 
