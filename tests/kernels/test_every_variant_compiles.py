@@ -8,16 +8,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 
 import pytest
 
 from pagedkv.kernels.launch_shapes import SCAN_THREADS, TABLE_THREADS, copy_variants, row_shape
 from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, nvrtc_version
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cuda") is None or find_spec("cuda.core") is None, reason="cuda-core is not installed: no NVRTC"
-)
+from .compiler import needs_nvrtc
+
+pytestmark = needs_nvrtc
 
 Macros = Mapping[str, int]
 _ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100"]

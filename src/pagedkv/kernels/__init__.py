@@ -68,6 +68,19 @@ class TokenBatch:
 class Kernels(Protocol):
     """The device work of a pool. Every method puts it on `stream` and returns; BackendError if that fails."""
 
+    def prepare(self, memory: PoolMemory) -> None:
+        """Make ready what `carry_out` needs (compile, load), so that no step pays for it."""
+
+    def carry_out(
+        self,
+        memory: PoolMemory,
+        copies: npt.NDArray[np.int32],
+        table: TableMemory | None,
+        updates: npt.NDArray[np.int32],
+        stream: Stream,
+    ) -> None:
+        """A plan's part on the device: copy_blocks, then scatter_table; one upload, at most two launches."""
+
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         """Copy whole blocks; `pairs` is int32 [n, 2] (source, destination); no destination is also a source."""
 
@@ -84,6 +97,24 @@ class Kernels(Protocol):
 
     def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
         """Add to `counter` (int64) the number of tokens whose slot does not hold their pattern."""
+
+    def fill_floats(
+        self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
+    ) -> None:
+        """Write values[i] to every float32 of block block_ids[i]; block_bytes is a multiple of 4."""
+
+    def verify_floats(
+        self,
+        memory: PoolMemory,
+        block_ids: IntArray,
+        values: npt.NDArray[np.float32],
+        counter: Buffer,
+        stream: Stream,
+    ) -> None:
+        """Add to `counter` (int64) the number of floats of block block_ids[i] that are not values[i]."""
+
+    def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
+        """Write zeros over whole blocks."""
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         """Copy `old` into the upper left corner of `new`, which is no smaller, and `pad` into the rest."""
