@@ -7,7 +7,7 @@ on a before. One thread at a time uses a stream.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 
 class Buffer(Protocol):
@@ -50,3 +50,15 @@ class Stream(Protocol):
         """Wait on the host until the stream is empty. Raises BackendError when it never will be, or when work
         failed.
         """
+
+
+@runtime_checkable
+class ForeignStream(Protocol):
+    """What frameworks offer for their own streams: (version of the protocol, handle)."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(0, CUstream as an int)."""
+
+
+# What callers may hand in where a stream is wanted: the backend's own, a driver handle, or a framework's stream.
+AnyStream: TypeAlias = Stream | int | ForeignStream

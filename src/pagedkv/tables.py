@@ -45,6 +45,11 @@ class BlockTables:
         return self._table.buffer.address if self._table else 0
 
     @property
+    def memory(self) -> TableMemory | None:
+        """The tables as kernels take them; None while no plan has had table updates."""
+        return self._table
+
+    @property
     def rows(self) -> int:
         """Rows there is room for."""
         return self._table.rows if self._table else 0
@@ -105,11 +110,6 @@ class BlockTables:
             event = self._backend.event()
             self._outgrown.append((event, old.buffer))
             stream.record(event)
-
-    def scatter(self, updates: npt.NDArray[np.int32], stream: Stream) -> None:
-        """Put checked updates, int32 [k, 3] (row, column, block), on `stream`."""
-        if self._table is not None:
-            self._backend.kernels.scatter_table(self._table, updates, stream)
 
     def release(self) -> list[Buffer]:
         """Give up all memory; the caller frees it, once no work is left that uses it."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import Kernels
-from pagedkv.streams import Buffer, Event, Stream
+from pagedkv.streams import AnyStream, Buffer, Event, Stream
 
 __all__ = ["Backend", "Buffer", "Event", "MemoryInfo", "Stream", "open_backend"]
 
@@ -73,6 +73,9 @@ class Backend(Protocol):
     def stream(self) -> Stream:
         """A new, empty stream."""
 
+    def as_stream(self, stream: AnyStream) -> Stream:
+        """`stream` as this backend's; an engine's own stream is used in place. Raises InvalidArgumentError."""
+
     def event(self) -> Event:
         """A new event that has not been recorded."""
 
@@ -113,9 +116,7 @@ def open_backend(device: str | Backend) -> Backend:
 
         return NullBackend()
     if isinstance(device, str) and re.fullmatch(r"cuda(:[0-9]+)?", device):
-        raise BackendError(
-            name="NOT_AVAILABLE",
-            text=f"device {device!r} was asked for; this version has no CUDA backend yet; use 'host' or 'null'",
-            call="open_backend",
-        )
+        from pagedkv.backends.cuda import open_cuda
+
+        return open_cuda(int(device.partition(":")[2] or 0))
     raise InvalidArgumentError(f"device {device!r} is unknown; give 'auto', 'host', 'null' or 'cuda:N'")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from pagedkv.arguments import whole_number
 from pagedkv.backends import MemoryInfo
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.errors import BackendError, InvalidArgumentError
@@ -62,9 +63,10 @@ def memory_info(driver: Driver) -> MemoryInfo:
 
 def allocate(driver: Driver, nbytes: int) -> CudaBuffer:
     """One allocation. Raises BackendError that says how much was asked, how much is free, what to try."""
+    size = whole_number(nbytes, "nbytes", minimum=1)
     try:
         with driver.current():
-            return CudaBuffer(driver, int(driver.call("cuMemAlloc", nbytes)), nbytes)
+            return CudaBuffer(driver, int(driver.call("cuMemAlloc", size)), size)
     except BackendError as error:
         if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
             raise

@@ -34,7 +34,7 @@ class Slab:
         self.nbytes = nbytes
         self.host_address = int(driver.call("cuMemHostAlloc", nbytes, 0))
         self.device_address = int(driver.call("cuMemAlloc", nbytes))
-        self.host = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.host_address), np.uint8)
+        self.host = np.frombuffer(memoryview((ctypes.c_uint8 * nbytes).from_address(self.host_address)), np.uint8)
         self.event = CudaEvent(driver)
 
     def release(self, driver: Driver) -> None:

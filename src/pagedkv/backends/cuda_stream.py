@@ -8,18 +8,11 @@ until the graph is launched, so whoever waits on the host would wait for ever: `
 from __future__ import annotations
 
 import weakref
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.streams import Event
-
-
-@runtime_checkable
-class ForeignStream(Protocol):
-    """What PyTorch, CuPy, cuda.core and others offer: (version, handle)."""
-
-    def __cuda_stream__(self) -> tuple[int, int]: ...
+from pagedkv.streams import Event, ForeignStream
 
 
 class CudaEvent:

@@ -17,7 +17,7 @@ from pagedkv.backends.host_memory import memory_info
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError
 from pagedkv.kernels import Kernels
-from pagedkv.streams import Buffer, Stream
+from pagedkv.streams import AnyStream, Buffer, Stream
 
 __all__ = ["HostBackend", "HostBuffer", "HostEvent", "HostStream"]
 
@@ -64,6 +64,9 @@ class HostBackend:
 
     def stream(self) -> HostStream:
         return HostStream(stepped=self._stepped, device=self._device)
+
+    def as_stream(self, stream: AnyStream) -> HostStream:
+        return own_stream(stream)
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

@@ -19,6 +19,22 @@ from pagedkv.streams import Buffer, Stream
 class HostKernels:
     """See `pagedkv.kernels.Kernels`."""
 
+    def prepare(self, memory: PoolMemory) -> None:
+        """Nothing to compile here."""
+
+    def carry_out(
+        self,
+        memory: PoolMemory,
+        copies: npt.NDArray[np.int32],
+        table: TableMemory | None,
+        updates: npt.NDArray[np.int32],
+        stream: Stream,
+    ) -> None:
+        if len(copies):
+            self.copy_blocks(memory, copies, stream)
+        if len(updates) and table is not None:
+            self.scatter_table(table, updates, stream)
+
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         pairs = pairs.copy()
         own_stream(stream).enqueue(lambda: reference.copy_rows(_blocks(memory), pairs))
@@ -41,6 +57,27 @@ class HostKernels:
         slots, keys = tokens.slots.copy(), reference.token_keys(tokens.seq_ids, tokens.positions)
         own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong(_tokens(memory), slots, keys)))
 
+    def fill_floats(
+        self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
+    ) -> None:
+        ids, wanted = block_ids.copy(), values.copy()
+        own_stream(stream).enqueue(lambda: reference.fill_floats(_floats(memory), ids, wanted))
+
+    def verify_floats(
+        self,
+        memory: PoolMemory,
+        block_ids: IntArray,
+        values: npt.NDArray[np.float32],
+        counter: Buffer,
+        stream: Stream,
+    ) -> None:
+        ids, wanted = block_ids.copy(), values.copy()
+        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong_floats(_floats(memory), ids, wanted)))
+
+    def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
+        ids = block_ids.copy()
+        own_stream(stream).enqueue(lambda: reference.scrub_rows(_blocks(memory), ids))
+
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         own_stream(stream).enqueue(lambda: reference.grow_table(_table(old), _table(new), pad))
 
@@ -52,6 +89,10 @@ class HostKernels:
 def _blocks(memory: PoolMemory) -> Bytes:
     layout, count = memory.layout, memory.num_blocks
     return own_buffer(memory.buffer).array[: count * layout.block_bytes].reshape(count, layout.block_bytes)
+
+
+def _floats(memory: PoolMemory) -> npt.NDArray[np.float32]:
+    return _blocks(memory).view(np.float32)
 
 
 def _tokens(memory: PoolMemory) -> Bytes:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.streams import Event, Stream
+from pagedkv.streams import Event
 
 
 @dataclass(slots=True)
@@ -206,7 +206,7 @@ def _own_event(event: Event) -> HostEvent:
     return event
 
 
-def own_stream(stream: Stream) -> HostStream:
+def own_stream(stream: object) -> HostStream:
     """`stream` as a HostStream. Raises InvalidArgumentError for another backend's stream."""
     if not isinstance(stream, HostStream):
         raise InvalidArgumentError(

@@ -16,7 +16,7 @@ from pagedkv.backends import MemoryInfo
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch
-from pagedkv.streams import Buffer, Stream
+from pagedkv.streams import AnyStream, Buffer, Stream
 
 _ALIGNMENT = 256
 # Canonical user space of 64-bit machines; starting far above 4 GiB makes a 32-bit truncation show in any
@@ -40,6 +40,22 @@ class NullKernels:
         self.copied_blocks = 0
         self.scattered_entries = 0
 
+    def prepare(self, memory: PoolMemory) -> None:
+        """Nothing to compile here."""
+
+    def carry_out(
+        self,
+        memory: PoolMemory,
+        copies: npt.NDArray[np.int32],
+        table: TableMemory | None,
+        updates: npt.NDArray[np.int32],
+        stream: Stream,
+    ) -> None:
+        if len(copies):
+            self.copy_blocks(memory, copies, stream)
+        if len(updates) and table is not None:
+            self.scatter_table(table, updates, stream)
+
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         own_stream(stream)
         self.copied_blocks += len(pairs)
@@ -57,6 +73,24 @@ class NullKernels:
 
     def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
         _no_bytes("verify_tokens")
+
+    def fill_floats(
+        self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
+    ) -> None:
+        _no_bytes("fill_floats")
+
+    def verify_floats(
+        self,
+        memory: PoolMemory,
+        block_ids: IntArray,
+        values: npt.NDArray[np.float32],
+        counter: Buffer,
+        stream: Stream,
+    ) -> None:
+        _no_bytes("verify_floats")
+
+    def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
+        _no_bytes("scrub_blocks")
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         own_stream(stream)
@@ -100,6 +134,9 @@ class NullBackend:
 
     def stream(self) -> HostStream:
         return HostStream(stepped=self._stepped, device=self._device)
+
+    def as_stream(self, stream: AnyStream) -> HostStream:
+        return own_stream(stream)
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

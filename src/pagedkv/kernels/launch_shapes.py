@@ -73,7 +73,7 @@ def access_width(nbytes: int, alignment: int = WIDEST_ACCESS) -> int:
     return gcd(nbytes, alignment, WIDEST_ACCESS)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)  # 16.0 must not find what 16 left
 def copy_shape(block_bytes: int, n_pairs: int, alignment: int = WIDEST_ACCESS) -> CopyShape:
     """The shape for copying `n_pairs` blocks of a pool whose address is a multiple of `alignment`.
 
@@ -93,7 +93,7 @@ def copy_variants(block_bytes: int, alignment: int = WIDEST_ACCESS) -> list[Mapp
     return list(distinct.values())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)  # 16.0 must not find what 16 left
 def row_shape(row_bytes: int, n_rows: int, alignment: int = WIDEST_ACCESS) -> RowShape:
     """The shape for filling or verifying `n_rows` rows (tokens, blocks) that start at a multiple of `alignment`.
 

@@ -25,7 +25,7 @@ from pagedkv.kernels import TableMemory
 from pagedkv.layout import KVLayout
 from pagedkv.pool.pool_bytes import PoolBytes, check_copies
 from pagedkv.pool.step_events import StepEvents
-from pagedkv.streams import Stream
+from pagedkv.streams import AnyStream, Stream
 from pagedkv.tables import BlockTables
 
 
@@ -65,6 +65,7 @@ class DevicePool(PoolBytes):
         super().__init__(layout, num_blocks, device=device, memory=memory, scratch_blocks=scratch_blocks)
         pad = self.num_blocks if self.scratch_blocks else 0
         self.tables = BlockTables(self.backend, pad=pad, width_limit=self.num_blocks)
+        self.backend.kernels.prepare(self._memory)
         self._steps = StepEvents(self.backend)
         self._applied_step = 0
 
@@ -73,7 +74,7 @@ class DevicePool(PoolBytes):
         """The step of the last applied plan, 0 at first."""
         return self._applied_step
 
-    def apply(self, plan: AppliedPlan, stream: Stream | None = None) -> None:
+    def apply(self, plan: AppliedPlan, stream: AnyStream | None = None) -> None:
         """Carry out a plan's block copies, then its table updates, before the kernels of its step.
 
         Put on `stream`, which is the compute stream from then on (None: the one there is); the first call on
@@ -83,6 +84,7 @@ class DevicePool(PoolBytes):
         by this call; too little memory for larger tables changes nothing.
         """
         self.ensure_usable("apply")
+        queue = self._queue(stream)
         step, copies, updates = plan.step, plan.copies, plan.updates
         if step <= self._applied_step:
             raise InvalidArgumentError(
@@ -92,22 +94,23 @@ class DevicePool(PoolBytes):
         rows, width = self.tables.check(updates, self.total_blocks) if len(updates) else (0, 0)
         # Before anything is put on the stream: too little memory must leave the pool as it was.
         larger = self.tables.allocate(rows, width)
-        self._guard("apply", lambda: self._launch(copies, updates, larger, stream))
+        self._guard("apply", lambda: self._launch(copies, updates, larger, queue))
         self._applied_step = step
 
-    def step_done(self, step: int, stream: Stream | None = None, *, also: Sequence[Stream] = ()) -> None:
+    def step_done(self, step: int, stream: AnyStream | None = None, *, also: Sequence[AnyStream] = ()) -> None:
         """The kernels of `step` are all put on `stream` (None: the compute stream), and on those of `also`,
         copy streams say.
 
         `finished_step` reaches the step once all of them have passed this place. Raises InvalidArgumentError
         unless steps come in order, each once, after the step's plan was applied. Does not wait.
         """
+        queue = self._queue(stream)
         self.ensure_usable("step_done")
         if step > self._applied_step:
             raise InvalidArgumentError(
                 f"step {step} cannot be done, its plan is not applied; the last one applied is {self._applied_step}"
             )
-        self._guard("step_done", lambda: self._steps.mark(step, (stream or self.stream, *also)))
+        self._guard("step_done", lambda: self._steps.mark(step, (queue, *map(self.backend.as_stream, also))))
 
     def finished_step(self) -> int:
         """The greatest step that has finished on the device with all before it, 0 at first: what a manager
@@ -124,14 +127,15 @@ class DevicePool(PoolBytes):
         """
         return self._guard("wait_step", lambda: self._steps.wait(step))
 
-    def fence(self, stream: Stream) -> None:
+    def fence(self, stream: AnyStream) -> None:
         """Hold back what is put on `stream` from now on until all work put on the compute stream so far is
         done.
 
         A copy stream calls this before it reads blocks that the model writes and before it writes blocks just
         handed out. Nobody waits on the host.
         """
-        self._guard("fence", lambda: self._order_behind(self._stream, stream))
+        second = self.backend.as_stream(stream)
+        self._guard("fence", lambda: self._order_behind(self._stream, second))
 
     def close(self) -> None:
         """Wait for the compute stream, then free all memory; an adopted one is let go of. Safe to call twice,
@@ -171,21 +175,16 @@ class DevicePool(PoolBytes):
         copies: npt.NDArray[np.int32],
         updates: npt.NDArray[np.int32],
         larger: TableMemory | None,
-        stream: Stream | None,
+        stream: Stream,
     ) -> None:
-        if stream is not None and stream is not self._stream:
+        if stream != self._stream:
             self._order_behind(self._stream, stream)
             self._stream = stream
         if larger is not None:
             self.tables.replace(larger, self._stream)
-        if len(copies):
-            self.backend.kernels.copy_blocks(self._memory, copies, self._stream)
-        if len(updates):
-            self.tables.scatter(updates, self._stream)
+        self.backend.kernels.carry_out(self._memory, copies, self.tables.memory, updates, self._stream)
 
     def _order_behind(self, first: Stream, second: Stream) -> None:
-        if not isinstance(second, Stream):
-            raise InvalidArgumentError(f"{second!r} is no stream; make one with pool.backend.stream()")
         event = self.backend.event()
         first.record(event)
         second.wait(event)

@@ -16,7 +16,7 @@ from pagedkv.arguments import INT64_MAX, IntArray, integer_array
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import TokenBatch
 from pagedkv.pool.pool_memory import PooledMemory
-from pagedkv.streams import Buffer, Stream
+from pagedkv.streams import AnyStream, Buffer, Stream
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -31,7 +31,7 @@ class PoolBytes(PooledMemory):
         seq_ids: npt.ArrayLike,
         positions: npt.ArrayLike,
         slots: npt.ArrayLike,
-        stream: Stream | None = None,
+        stream: AnyStream | None = None,
     ) -> None:
         """Write the token-unique pattern of (sequence, position) into each slot.
 
@@ -40,7 +40,7 @@ class PoolBytes(PooledMemory):
         slot outside the pool.
         """
         tokens = self._tokens(seq_ids, positions, slots)
-        queue = stream or self.stream
+        queue = self._queue(stream)
         self._guard("fill_tokens", lambda: self.backend.kernels.fill_tokens(self._memory, tokens, queue))
 
     def verify_tokens(
@@ -48,7 +48,7 @@ class PoolBytes(PooledMemory):
         seq_ids: npt.ArrayLike,
         positions: npt.ArrayLike,
         slots: npt.ArrayLike,
-        stream: Stream | None = None,
+        stream: AnyStream | None = None,
     ) -> int:
         """The number of tokens whose slot does not hold their pattern. Arguments as `fill_tokens`; modifies
         nothing.
@@ -59,15 +59,15 @@ class PoolBytes(PooledMemory):
         kernels = self.backend.kernels
         return self._count("verify_tokens", lambda c, s: kernels.verify_tokens(self._memory, tokens, c, s), stream)
 
-    def fill_blocks(self, block_ids: npt.ArrayLike, tags: npt.ArrayLike, stream: Stream | None = None) -> None:
+    def fill_blocks(self, block_ids: npt.ArrayLike, tags: npt.ArrayLike, stream: AnyStream | None = None) -> None:
         """Write the pattern of a tag over each whole block. block_ids [n]; tags: int64 [n] or one for all.
         Put on `stream`.
         """
         ids, names = self._tagged(block_ids, tags)
-        queue = stream or self.stream
+        queue = self._queue(stream)
         self._guard("fill_blocks", lambda: self.backend.kernels.fill_blocks(self._memory, ids, names, queue))
 
-    def verify_blocks(self, block_ids: npt.ArrayLike, tags: npt.ArrayLike, stream: Stream | None = None) -> int:
+    def verify_blocks(self, block_ids: npt.ArrayLike, tags: npt.ArrayLike, stream: AnyStream | None = None) -> int:
         """The number of blocks that do not hold their tag's pattern. Put on `stream` and waited for; modifies
         nothing.
         """
@@ -75,7 +75,7 @@ class PoolBytes(PooledMemory):
         kernels = self.backend.kernels
         return self._count("verify_blocks", lambda c, s: kernels.verify_blocks(self._memory, ids, names, c, s), stream)
 
-    def copy_blocks(self, pairs: npt.ArrayLike, stream: Stream | None = None) -> None:
+    def copy_blocks(self, pairs: npt.ArrayLike, stream: AnyStream | None = None) -> None:
         """Copy whole blocks; pairs [n, 2] of (source, destination). Put on `stream` (None: the compute
         stream).
 
@@ -85,10 +85,10 @@ class PoolBytes(PooledMemory):
         flat = integer_array(np.asarray(pairs).reshape(-1), "block ids", minimum=0, maximum=self.total_blocks - 1)
         checked = flat.astype(np.int32).reshape(-1, 2)
         check_copies(checked, self.total_blocks)
-        queue = stream or self.stream
+        queue = self._queue(stream)
         self._guard("copy_blocks", lambda: self.backend.kernels.copy_blocks(self._memory, checked, queue))
 
-    def read_blocks(self, block_ids: npt.ArrayLike, out: Bytes | None = None, stream: Stream | None = None) -> Bytes:
+    def read_blocks(self, block_ids: npt.ArrayLike, out: Bytes | None = None, stream: AnyStream | None = None) -> Bytes:
         """Whole blocks into host memory: uint8 [n, block_bytes], `out` if given. Put on `stream`.
 
         The result is valid once the stream has passed: synchronize it, or wait for an event recorded after
@@ -102,7 +102,7 @@ class PoolBytes(PooledMemory):
         self._guard("read_blocks", lambda: self._transfer(self.backend.download, ids, rows, stream))
         return rows
 
-    def write_blocks(self, block_ids: npt.ArrayLike, data: Bytes, stream: Stream | None = None) -> None:
+    def write_blocks(self, block_ids: npt.ArrayLike, data: Bytes, stream: AnyStream | None = None) -> None:
         """Whole blocks from host memory: `data` uint8 [n, block_bytes], read before the call returns. Put on
         `stream`.
         """
@@ -122,9 +122,9 @@ class PoolBytes(PooledMemory):
         start = self._block(block_id) * self.layout.block_bytes
         return self.backend.host_view(self._buffer)[start : start + self.layout.block_bytes]
 
-    def _count(self, call: str, verify: Callable[[Buffer, Stream], None], stream: Stream | None) -> int:
+    def _count(self, call: str, verify: Callable[[Buffer, Stream], None], stream: AnyStream | None) -> int:
         self.ensure_usable(call)
-        queue = stream or self.stream
+        queue = self._queue(stream)
         counter = self._counter = self._counter or self.backend.allocate(8)
         result = np.zeros(8, np.uint8)
 
@@ -142,10 +142,10 @@ class PoolBytes(PooledMemory):
         move: Callable[[Buffer, int, Bytes, Stream], None],
         ids: IntArray,
         rows: Bytes,
-        stream: Stream | None,
+        stream: AnyStream | None,
     ) -> None:
         for block_id, row in zip(ids.tolist(), rows, strict=True):
-            move(self._buffer, block_id * self.layout.block_bytes, row, stream or self.stream)
+            move(self._buffer, block_id * self.layout.block_bytes, row, self._queue(stream))
 
     def _tokens(self, seq_ids: npt.ArrayLike, positions: npt.ArrayLike, slots: npt.ArrayLike) -> TokenBatch:
         limit = self.total_blocks * self.layout.block_size

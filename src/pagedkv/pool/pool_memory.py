@@ -15,7 +15,7 @@ from pagedkv.backends import Backend, open_backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import PoolMemory
 from pagedkv.layout import KVLayout
-from pagedkv.streams import Buffer, Stream
+from pagedkv.streams import AnyStream, Buffer, Stream
 
 T = TypeVar("T")
 
@@ -84,6 +84,10 @@ class PooledMemory:
         if self._failure is not None:
             text = f"this pool is lost since {self._failure}; close it and open a new one"
             raise BackendError(name="POOL_LOST", text=text, call=call)
+
+    def _queue(self, stream: AnyStream | None) -> Stream:
+        """The stream that a call works on. Handle 0 is a stream too, CUDA's default one."""
+        return self._stream if stream is None else self.backend.as_stream(stream)
 
     def _guard(self, call: str, operation: Callable[[], T]) -> T:
         """Run a backend operation; a BackendError out of it loses the pool."""
