@@ -18,6 +18,7 @@ with atheris.instrument_imports(include=["pagedkv.simulate.traces", "pagedkv.sim
 
 LISTED = 20
 INT32_MAX = 2**31 - 1
+REPEATED = 1000  # times that the bytes after a leading 255 are written: files of long lines out of short inputs
 
 
 def read(path: Path, *, strict: bool) -> Trace | TraceError:
@@ -80,6 +81,9 @@ def main() -> None:
     path = Path(f"/proc/self/fd/{stream}")
 
     def one_input(data: bytes) -> None:
+        if data[:1] == b"\xff":
+            head, _, tail = data[1:].partition(b"\n")
+            data = head + b"\n" + tail * REPEATED
         os.ftruncate(stream, 0)
         os.pwrite(stream, data, 0)
         check_bytes(path)

@@ -64,7 +64,7 @@ StoreOperation reserving(const char* name, std::int64_t beyond) {
 }  // namespace
 
 std::vector<StoreOperation> growth_operations() {
-    constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+    static constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
     return {
         admission("admit", -9, 2, std::nullopt),
         admission("admit, unknown prompt", -9, 0, 4),

@@ -189,7 +189,8 @@ void StressWorker::retire() {
 }
 
 void StressWorker::check_and_verify() {
-    for (const auto& [id, length] : lengths_) {
+    for (const auto& owned : lengths_) {
+        const auto id = owned.first, length = owned.second;
         Ids slots(static_cast<std::size_t>(length));
         manager_.locked([&](SequenceStore& store) {
             CHECK_EQ(store.slot_count(Ids{id}, std::nullopt, std::nullopt), length);

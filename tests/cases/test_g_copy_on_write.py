@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagedkv import KVCacheManager
+from pagedkv import BlockState, KVCacheManager
+from pagedkv.errors import SequenceStateError
 
-from .refused import available, table
+from .refused import available, refused, table
 
 
 def _six_tokens_pinned() -> tuple[KVCacheManager, list[int]]:
@@ -97,6 +98,8 @@ def test_g1_reserve_copies_what_look_ahead_will_write() -> None:
     assert plan.copies[:, 0].tolist() == [b1]
     assert plan.slots.size == 0
     assert manager.seq_length(1) == 6
+    assert manager.allocator.block(table(manager, 1)[1]).fill == 2, "the copy holds what the sequence had there"
+    manager.check()
     manager.commit([1], [8])
     assert manager.seq_length(1) == 8
     assert manager.allocator.block(b1).fill == 2
@@ -133,3 +136,29 @@ def test_s2_pins_do_not_write_so_every_writer_needs_its_copy() -> None:
     assert len(manager.append([2], [1]).copies) == 1
     assert manager.get_stats().cow_copies == 2
     assert available(manager) == 0
+
+
+def test_g1_look_ahead_is_not_accepted_over_a_shared_block() -> None:
+    """The tokens would lie in slots that another holder may have written as well."""
+    manager, (_, b1) = _six_tokens_pinned()
+    with refused(manager, SequenceStateError):
+        manager.commit([1], [7])
+    manager.commit([1], [6])
+    manager.reserve([1], [7])
+    manager.commit([1], [7])
+    assert b1 not in table(manager, 1)
+
+
+def test_g1_a_published_block_that_its_sole_holder_overwrites_is_published_no_more() -> None:
+    """Its old tokens stay findable until the write; then only the holder's own count."""
+    manager = KVCacheManager(4, 4)
+    manager.admit(1, list(range(4)))
+    manager.append([1], [4])
+    manager.allocator.publish(0)
+    manager.truncate([1], [1], keep_blocks=True)
+    assert manager.allocator.block(0).fill == 4
+    plan = manager.append([1], [1])
+    assert plan.copies.size == 0
+    assert manager.allocator.block(0).fill == 2
+    manager.free([1])
+    assert manager.allocator.state(0) == BlockState.CLEAN

@@ -9,6 +9,8 @@ from hypothesis.strategies import DataObject
 from .drawing import drawn_blocks, drawn_form, seldom
 from .harness import Harness
 
+WRITES = ("append", "reserve", "commit")
+
 
 class PinRules(Harness):
     """allocate, increment_ref, free, publish and unpublish through ``manager.allocator``."""
@@ -28,17 +30,46 @@ class PinRules(Harness):
         self.pin(data, data.draw(st.lists(st.sampled_from(held), min_size=1, max_size=3)))
 
     @precondition(lambda self: any(s.length < s.capacity for s in self.model.sequences.values()))
-    @rule(data=st.data(), count=st.integers(1, 2))
-    def write_a_shared_block(self, data: DataObject, count: int) -> None:
+    @rule(data=st.data(), count=st.integers(1, 2), how=st.sampled_from(WRITES))
+    def write_a_shared_block(self, data: DataObject, count: int, how: str) -> None:
         """Pin the block that a sequence writes next, then write: a copy, or a refusal that leaves both alone."""
         seq_id = data.draw(st.sampled_from([n for n, s in self.model.sequences.items() if s.length < s.capacity]))
         sequence = self.model.sequences[seq_id]
         next_written = sequence.table[sequence.length // self.model.block_size]
         self.pin(data, [next_written] * count)
-        outcome = self.both(
-            lambda: self.model.append([seq_id], [count]), lambda: self.manager.append([seq_id], [count])
+        self._write(seq_id, count, how)
+
+    @precondition(lambda self: any(s.length for s in self.model.sequences.values()))
+    @rule(data=st.data(), how=st.sampled_from(WRITES))
+    def overwrite_a_published_block(self, data: DataObject, how: str) -> None:
+        """Reject tokens of a findable block, then write over them: it is findable up to that moment."""
+        seq_id = data.draw(st.sampled_from([n for n, s in self.model.sequences.items() if s.length]))
+        sequence = self.model.sequences[seq_id]
+        column = (sequence.length - 1) // self.model.block_size
+        published, kept = [sequence.table[column]], data.draw(st.integers(0, sequence.tokens_in_column(column) - 1))
+        self.both(lambda: self.model.pool.publish(published), lambda: self.manager.allocator.publish(published))
+        length = column * self.model.block_size + kept
+        self.both(
+            lambda: self.model.truncate([seq_id], [length], keep_blocks=True),
+            lambda: self.manager.truncate([seq_id], [length], keep_blocks=True),
         )
-        self.carry_out([seq_id], outcome)
+        self.memory.truncate(seq_id, length)
+        self._write(seq_id, 1, how)
+
+    def _write(self, seq_id: int, count: int, how: str) -> None:
+        """The three ways in which a sequence's next positions come to be written."""
+        model, manager = self.model, self.manager
+        length = model.sequences[seq_id].length + count
+        if how == "append":
+            outcome = self.both(lambda: model.append([seq_id], [count]), lambda: manager.append([seq_id], [count]))
+            self.carry_out([seq_id], outcome)
+        elif how == "reserve":
+            outcome = self.both(lambda: model.reserve([seq_id], [length]), lambda: manager.reserve([seq_id], [length]))
+            self.same_plan(outcome)
+        else:
+            outcome = self.both(lambda: model.commit([seq_id], [length]), lambda: manager.commit([seq_id], [length]))
+            if outcome.error is None:
+                self.memory.write(seq_id, model.sequences[seq_id].slots(range(length - count, length)))
 
     @precondition(lambda self: self.live)
     @rule(data=st.data(), deferred=st.booleans())

@@ -1,0 +1,51 @@
+// A program of store operations, decoded from bytes and run against the model.
+#pragma once
+
+#include <optional>
+
+#include "byte_reader.hpp"
+#include "expectation.hpp"
+
+class Program {
+public:
+    Program(ByteReader& bytes, const pagedkv::StoreOptions& options)
+        : in_(bytes), options_(options), store_(options), model_(store_) {}
+
+    void step();
+
+private:
+    using Ids = StoreModel::Ids;
+
+    // program_growth.cpp
+    void admit();
+    void append();
+    void reserve();
+    std::size_t served_prefix(const Ids& ids, const Ids& upto) const;
+    void carry_out(const Ids& ids, const pagedkv::StepPlan& plan);
+    // program_cursors.cpp
+    void commit();
+    void truncate();
+    void free();
+    void retire();
+    // program_allocator.cpp
+    void allocate();
+    void pin();
+    void unpin();
+    void publish();
+    void unpublish();
+    // program_exports.cpp
+    void exports();
+    void plan_bytes();
+
+    Expectation for_batch(const Ids& ids) const;                      // unknown and repeated ids
+    void may_hold(Expectation& expected, std::int64_t tokens) const;  // max_tokens, pool size
+    std::vector<std::int64_t> sums(const Ids& ids, const Ids& counts) const;
+    ModelSequence& at(std::int64_t id) { return model_.live.at(id); }
+    const ModelSequence& at(std::int64_t id) const { return model_.live.at(id); }
+
+    ByteReader& in_;
+    pagedkv::StoreOptions options_;
+    pagedkv::SequenceStore store_;
+    StoreModel model_;
+    pagedkv::StepPlan last_plan_;
+};

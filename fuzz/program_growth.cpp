@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "program.hpp"
+
+using pagedkv::StepPlan;
+using Fit = pagedkv::SequenceStore::Fit;
+
+namespace {
+constexpr std::int64_t kFar = std::int64_t{1} << 40;  // beyond any pool here; keeps the model's sums from overflowing
+}
+
+Expectation Program::for_batch(const Ids& ids) const {
+    Expectation expected;
+    expected.available = store_.stats().free_blocks();
+    expected.pending = store_.stats().pending_blocks;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (!model_.live.contains(ids[i])) expected.state = true;
+        if (std::count(ids.begin(), ids.end(), ids[i]) > 1) expected.invalid = true;
+    }
+    return expected;
+}
+
+void Program::may_hold(Expectation& expected, std::int64_t tokens) const {
+    if (tokens <= 0) return;
+    if (options_.max_tokens && tokens > *options_.max_tokens) expected.invalid = true;
+    if (tokens > kFar || model_.blocks_for(tokens) > model_.total) expected.never = true;
+}
+
+std::vector<std::int64_t> Program::sums(const Ids& ids, const Ids& counts) const {
+    Ids upto;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto found = model_.live.find(ids[i]);
+        upto.push_back((found == model_.live.end() ? 0 : found->second.length) + std::clamp(counts[i], -kFar, 2 * kFar));
+    }
+    return upto;
+}
+
+void Program::admit() {
+    const Ids ids = in_.ids();
+    if (ids.empty()) return;
+    const std::int64_t id = ids[0], prompt = std::max<std::int64_t>(0, in_.amount());
+    const auto reserved = in_.flag() ? std::optional(in_.amount()) : std::nullopt;
+    const std::int64_t room = reserved.value_or(prompt), target = std::max(prompt, room);
+
+    Expectation expected = for_batch({});
+    expected.state = model_.live.contains(id);
+    expected.invalid = room < 0;
+    may_hold(expected, target);
+    if (target > 0 && target < kFar && model_.blocks_for(target) + options_.watermark > model_.total) expected.never = true;
+    if (!expected.refused()) expected.needed = model_.blocks_for(room);
+    expected.watermark = options_.watermark;
+    const pagedkv::Row row = model_.lowest_free_row();
+    pagedkv::Admission admission;
+    if (!run(expected, [&] { store_.admit(id, prompt, reserved, admission); })) {
+        if (!expected.refused()) ++model_.failed_admissions;
+        return;
+    }
+    demand(admission.row == row, "not the lowest free row");
+    ModelSequence& s = model_.live[id];
+    s.row = row;
+    s.known = prompt;
+    model_.adopt_table(id);
+    demand(static_cast<std::int64_t>(s.table.size()) == expected.needed, "blocks of an admission");
+}
+
+// How many leading sequences fit; all of them need what upto says.
+std::size_t Program::served_prefix(const Ids& ids, const Ids& upto) const {
+    std::int64_t needed = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        needed += model_.blocks_needed(at(ids[i]), upto[i]);
+        if (needed > store_.stats().free_blocks()) return i;
+    }
+    return ids.size();
+}
+
+void Program::carry_out(const Ids& ids, const StepPlan& plan) {
+    demand(plan.step == model_.last_step + 1, "steps count up by one");
+    for (std::size_t i = 0; i < static_cast<std::size_t>(plan.counts().served); ++i) {
+        model_.adopt_table(ids[i]);
+        demand(plan.rows()[i] == at(ids[i]).row, "row in the plan");
+    }
+    model_.apply(plan);
+}
+
+void Program::append() {
+    const Ids ids = in_.ids();
+    Ids counts = in_.amounts(ids.size());
+    if (in_.byte() == 255) counts.push_back(1);
+    const Fit fit = in_.flag() ? Fit::partial : Fit::whole;
+    const std::uint8_t with_ids = in_.byte();
+    std::int64_t sum = with_ids == 255 ? 1 : 0;
+    for (const std::int64_t count : counts) sum += std::clamp(count, -kFar, kFar);
+    const auto tokens = with_ids % 4 == 3 ? std::optional(sum) : std::nullopt;
+
+    Expectation expected = for_batch(ids);
+    if (counts.size() != ids.size() || (tokens && with_ids == 255)) expected.invalid = true;
+    const Ids upto = sums(ids, counts);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto found = model_.live.find(ids[i]);
+        if (counts[i] < 0) expected.invalid = true;
+        if (counts[i] > kFar && tokens) expected.invalid = true;
+        if (counts[i] > 0) may_hold(expected, upto[i]);
+        if (tokens && counts[i] > 0 && found != model_.live.end() && found->second.known != found->second.length)
+            expected.invalid = true;
+    }
+    std::size_t served = ids.size();
+    if (!expected.refused()) {
+        if (fit == Fit::partial) served = served_prefix(ids, upto);
+        else
+            for (std::size_t i = 0; i < ids.size(); ++i) expected.needed += model_.blocks_needed(at(ids[i]), upto[i]);
+    }
+    StepPlan plan;
+    if (!run(expected, [&] { store_.append(ids, counts, tokens, fit, plan); })) return;
+    demand(static_cast<std::size_t>(plan.counts().served) == served, "the longest leading run that fits");
+    std::int64_t copies = 0;
+    for (std::size_t i = 0; i < served; ++i) copies += model_.copies_needed(at(ids[i]), upto[i]);
+    demand(plan.counts().copies == copies, "copies in the plan");
+    carry_out(ids, plan);
+    std::size_t slot = 0;
+    for (std::size_t i = 0; i < served; ++i) {
+        ModelSequence& s = at(ids[i]);
+        demand(plan.lengths()[i] == upto[i], "length in the plan");
+        for (std::int64_t p = s.length; p < upto[i]; ++p)
+            demand(plan.slots()[slot++] == s.table[static_cast<std::size_t>(p / model_.size)] * model_.size + p % model_.size,
+                   "slot in the plan");
+        model_.write(s, s.length, upto[i]);
+        s.length = upto[i];
+        if (tokens && counts[i] > 0) s.known = upto[i];
+    }
+    demand(slot == plan.slots().size(), "slots in the plan");
+    last_plan_ = std::move(plan);
+}
+
+void Program::reserve() {
+    const Ids ids = in_.ids(), upto = in_.amounts(ids.size());
+    Expectation expected = for_batch(ids);
+    for (const std::int64_t n : upto) {
+        if (n < 0) expected.invalid = true;
+        may_hold(expected, n);
+    }
+    std::int64_t copies = 0;
+    if (!expected.refused())
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            expected.needed += model_.blocks_needed(at(ids[i]), upto[i]);
+            copies += model_.copies_needed(at(ids[i]), upto[i]);
+        }
+    StepPlan plan;
+    if (!run(expected, [&] { store_.reserve(ids, upto, plan); })) return;
+    demand(plan.counts().copies == copies && plan.slots().empty(), "plan of a reservation");
+    demand(static_cast<std::size_t>(plan.counts().served) == ids.size(), "a reservation is whole");
+    carry_out(ids, plan);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        demand(model_.capacity(at(ids[i])) >= upto[i], "capacity after a reservation");
+        demand(plan.lengths()[i] == at(ids[i]).length, "length in a reservation's plan");
+        // The table is ready to be written, so the store counts its content as void.
+        for (std::int64_t k = at(ids[i]).length / model_.size; upto[i] > at(ids[i]).length && k < model_.blocks_for(upto[i]);
+             ++k)
+            model_.block(at(ids[i]).table[static_cast<std::size_t>(k)]).written = true;
+    }
+    last_plan_ = std::move(plan);
+}

@@ -1,0 +1,82 @@
+// What a store must show after each operation, kept as plainly as possible, together with the memory that plans are
+// about: every token written is a new number, so a wrong slot, a missing copy or a block handed out too early is seen as a
+// wrong number in somebody's sequence, pin or findable block.
+//
+// The model predicts whether a call succeeds and which errors it may raise. It does not predict which blocks are
+// taken; it checks that they were free to take.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pagedkv/sequence_store.hpp"
+
+struct ModelSequence {
+    pagedkv::Row row = 0;
+    std::int64_t length = 0, committed = 0, known = 0;
+    std::vector<pagedkv::BlockId> table;
+    std::vector<std::int64_t> tokens;  // what was written at each position
+};
+
+struct ModelBlock {
+    std::int64_t pins = 0;
+    pagedkv::Step busy_until = 0;  // the last step that may still touch it
+    bool published = false, written = false;
+    std::int32_t fill = 0;
+    std::vector<std::int64_t> kept;  // its content when it was pinned or published
+};
+
+class StoreModel {
+public:
+    using Ids = std::vector<std::int64_t>;
+
+    explicit StoreModel(pagedkv::SequenceStore& store);
+
+    // The store changed nothing (a refusal, an export), or changed what the model was told.
+    void check_all();
+
+    // Takes over the new table of a sequence; new entries must have been free to take.
+    void adopt_table(pagedkv::SeqId id);
+    void handed_out(pagedkv::BlockId b);
+    // The engine's part: copies, table updates and the writes to [from, to).
+    void apply(const pagedkv::StepPlan& plan);
+    void write(ModelSequence& s, std::int64_t from, std::int64_t to);
+    void drop_blocks(ModelSequence& s, std::int64_t keep, pagedkv::Step after);
+    void pin(pagedkv::BlockId b);
+    void publish(pagedkv::BlockId b);
+    pagedkv::Row lowest_free_row() const;
+
+    std::int64_t blocks_for(std::int64_t tokens) const { return (tokens + size - 1) / size; }
+    std::int64_t capacity(const ModelSequence& s) const { return static_cast<std::int64_t>(s.table.size()) * size; }
+    std::int64_t copies_needed(const ModelSequence& s, std::int64_t upto) const;
+    std::int64_t blocks_needed(const ModelSequence& s, std::int64_t upto) const;
+    bool shared_between(const ModelSequence& s, std::int64_t from, std::int64_t to) const;
+    pagedkv::BlockState expected_state(pagedkv::BlockId b) const;
+    ModelBlock& block(std::int64_t b) { return blocks[static_cast<std::size_t>(b)]; }
+    const ModelBlock& block(std::int64_t b) const { return blocks[static_cast<std::size_t>(b)]; }
+
+    pagedkv::SequenceStore& store;
+    std::int64_t size, total;
+    std::map<pagedkv::SeqId, ModelSequence> live;
+    std::vector<ModelBlock> blocks;
+    std::int64_t failed_admissions = 0, copies = 0;
+    pagedkv::Step last_step = 0, retired = 0;
+
+private:
+    void check_sequences();
+    void check_blocks();
+    void check_stats();
+    std::vector<std::int64_t> content(pagedkv::BlockId b) const;
+
+    std::vector<std::int64_t> memory_;
+    std::map<pagedkv::Row, std::map<std::int32_t, pagedkv::BlockId>> device_tables_;
+    std::vector<pagedkv::BlockState> states_;  // before the operation in work
+    std::int64_t next_token_ = 1;
+};
+
+// Stops the program with the reason: that is how a fuzzer learns of a fault.
+[[noreturn]] void fault(const std::string& what);
+inline void demand(bool holds, const char* what) {
+    if (!holds) fault(what);
+}

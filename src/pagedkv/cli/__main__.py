@@ -1,0 +1,5 @@
+"""`python -m pagedkv.cli`."""
+
+from pagedkv.cli import main
+
+main()

@@ -1,0 +1,119 @@
+"""`pagedkv simulate`: a request load over the real manager, with a dashboard or JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from pagedkv.cli.quantities import whole
+
+
+def _whole(metavar: str, help: str) -> Any:
+    return typer.Option(parser=whole, metavar=metavar, help=help)
+
+
+def _text(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help)
+
+
+def _flag(names: str, help: str) -> Any:
+    return typer.Option(names, help=help)
+
+
+def simulate(
+    trace: Annotated[str | None, _text("FILE", "Replay a trace (Azure's CSV) instead of the base case.")] = None,
+    closed_loop: Annotated[bool, _flag("--closed-loop", "Base case: draw one for every one that ends.")] = False,
+    pool_size: Annotated[str | None, _text("SIZE", "Pool in bytes, or KiB/MiB/GiB.  [default: 256MiB]")] = None,
+    blocks: Annotated[int | None, _whole("N", "Pool in blocks, instead of --pool-size.")] = None,
+    block_size: Annotated[int, _whole("TOKENS", "Tokens a block.")] = 16,
+    token_bytes: Annotated[int, _whole("BYTES", "KV bytes a token, all layers.")] = 512,
+    max_seq_len: Annotated[
+        int | None,
+        _whole("TOKENS", "Contiguous reservation's length.  [default: the largest prompt + output; base case 256]"),
+    ] = None,
+    concurrency: Annotated[
+        int | None, _whole("K", "Most sequences at once, in contiguous reservation too.  [default: base case 8]")
+    ] = None,
+    completions: Annotated[int | None, _whole("N", "End after so many requests.  [default: base case 100]")] = None,
+    seed: Annotated[int | None, _whole("N", "Seed of the base case.  [default: 42]")] = None,
+    limit: Annotated[int | None, _whole("N", "Trace: only its first N requests.")] = None,
+    step_ms: Annotated[
+        str | None, _text("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
+    ] = None,
+    max_seqs: Annotated[int | None, _whole("N", "Most sequences that the scheduler runs at once.")] = None,
+    watermark: Annotated[
+        str, _text("BLOCKS|PERCENT", "Blocks that admission leaves free; a percentage is rounded down.")
+    ] = "0",
+    device: Annotated[
+        str, _text("auto|host|null|cuda:N", "Where the pool is; null has addresses and no bytes.")
+    ] = "auto",
+    strict: Annotated[bool, _flag("--strict", "Trace: the first bad row is an error.")] = False,
+    verify: Annotated[
+        bool | None, _flag("--verify/--no-verify", "Write and compare every token's bytes.  [default: base case only]")
+    ] = None,
+    json: Annotated[
+        str | None, _text("FILE", "Write the figures as JSON; - is standard output, in the dashboard's place.")
+    ] = None,
+    quiet: Annotated[bool, _flag("--quiet", "Print the closing line only.")] = False,
+) -> None:
+    """Simulate a request load: does it fit, how full is the pool, what is wasted, what does paging save.
+
+    Exit code: 0 PASS, 1 FAIL or nothing completed, 2 bad input, 130 interrupted (with the figures so far).
+    """
+    # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
+    from pagedkv.cli.simulation_run import EXIT_CODES, run_document
+    from pagedkv.cli.simulation_setup import SimulateOptions, prepare
+    from pagedkv.report.document import JsonFile
+
+    options = SimulateOptions(
+        trace=trace,
+        closed_loop=closed_loop,
+        pool_size=pool_size,
+        blocks=blocks,
+        block_size=block_size,
+        token_bytes=token_bytes,
+        max_seq_len=max_seq_len,
+        concurrency=concurrency,
+        completions=completions,
+        seed=seed,
+        limit=limit,
+        step_ms=step_ms,
+        max_seqs=max_seqs,
+        watermark=watermark,
+        device=device,
+        strict=strict,
+        verify=verify,
+    )
+    target = None if json is None else JsonFile(json)
+    try:
+        hidden = quiet or (target is not None and target.is_stdout)
+        document = run_document(prepare(options), show_progress=not hidden)
+    except BaseException:
+        if target is not None:
+            target.discard()
+        raise
+    if target is not None:
+        target.write(document)
+    _print(document, quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
+    raise typer.Exit(EXIT_CODES[document["outcome"]])
+
+
+def _print(document: dict[str, object], *, quiet: bool, json_on_stdout: bool) -> None:
+    """Print the dashboard; beside JSON on standard output only a result that is not PASS, on standard error."""
+    from pagedkv.report.plain import closing_line, plain_lines
+    from pagedkv.report.simulation import dashboard
+
+    report = dashboard(document)
+    if json_on_stdout:
+        if report.outcome != "PASS":
+            print(closing_line(report), file=sys.stderr)
+    elif quiet:
+        print(closing_line(report))
+    elif sys.stdout.isatty():
+        from pagedkv.report.terminal import print_report
+
+        print_report(report)
+    else:
+        print("\n".join(plain_lines(report)))

@@ -1,0 +1,106 @@
+"""Carries out `pagedkv simulate`: runs, lets Ctrl-C end it cleanly, and makes the JSON document."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+from typing import Any
+
+from pagedkv.cli.simulation_setup import Setup
+from pagedkv.report.document import SCHEMA, Document, versions
+from pagedkv.report.progress import RunProgress
+from pagedkv.simulate import Simulation, SimulationResult
+
+EXIT_CODES = {"PASS": 0, "FAIL": 1, "INTERRUPTED": 130}
+LISTED_REJECTIONS = 20
+
+
+def run_document(setup: Setup, *, show_progress: bool) -> Document:
+    """Run and return the document. Ctrl-C ends the run after its step; a second one at once."""
+    total = setup.config["completions"] if setup.load.workload is None else len(setup.load.workload)
+    with RunProgress("requests", total, enabled=show_progress) as progress:
+        simulation = Simulation(
+            setup.spec,
+            setup.load,
+            device=setup.choice.device,
+            verify=setup.choice.verify,
+            on_progress=progress.update,
+        )
+        memory = simulation.pool.backend.memory_info()
+        with _interruptible(simulation):
+            result = simulation.run()
+    device = {
+        "name": setup.choice.device,
+        "description": setup.choice.description,
+        "reason": setup.choice.reason,
+        "free_bytes": None if memory is None else memory.free,
+        "total_bytes": None if memory is None else memory.total,
+    }
+    return _document(setup, result, device)
+
+
+@contextmanager
+def _interruptible(simulation: Simulation) -> Iterator[None]:
+    """Turn the first SIGINT into `stop()`: an exception would cut a step in the middle."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        simulation.stop()
+
+    try:
+        before = signal.signal(signal.SIGINT, stop)
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) -> Document:
+    trace = setup.trace
+    figures = dict(result.figures)
+    figures["dropped_rows_in_whole_file"] = trace.dropped_rows if trace else 0
+    figures["bad_rows_in_whole_file"] = trace.bad_rows if trace else 0
+    outcome = "INTERRUPTED" if result.interrupted else "PASS"
+    return {
+        "schema": SCHEMA,
+        "command": "simulate",
+        "outcome": "FAIL" if result.failures else outcome,
+        "versions": versions(),
+        "device": device,
+        "config": setup.config | {"max_seq_len": result.comparison.max_seq_len},
+        "figures": figures,
+        "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
+        "trace": None if trace is None else _trace(setup),
+        "verification": None if result.verification is None else asdict(result.verification),
+        "failures": list(result.failures),
+        "notes": [*setup.notes, *_too_long(result)],
+    }
+
+
+def _trace(setup: Setup) -> dict[str, Any]:
+    trace = setup.trace
+    assert trace is not None
+    return {
+        "file": trace.file,
+        "format": trace.format,
+        "rows": trace.rows,
+        "dropped_rows": trace.dropped_rows,
+        "bad_rows": trace.bad_rows,
+        "was_sorted": trace.was_sorted,
+        "skipped": [asdict(row) for row in trace.skipped],
+    }
+
+
+def _too_long(result: SimulationResult) -> list[str]:
+    if not result.too_long:
+        return []
+    length = result.comparison.max_seq_len
+    return [
+        f"{result.too_long} requests exceed the maximum length {length}: contiguous reservation could not serve them"
+    ]

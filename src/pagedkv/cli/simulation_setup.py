@@ -1,0 +1,188 @@
+"""From the options of `pagedkv simulate` to a run: everything is checked here, before the first step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.cli.quantities import block_count, step_ticks, watermark_blocks
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.layout import KVLayout, parse_bytes
+from pagedkv.simulate import DeviceChoice, Load, PoolSpec, Trace, base_case, choose_device, read_trace
+from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN
+
+POOL_SIZE = "256MiB"
+CONCURRENCY = 8
+COMPLETIONS = 100
+SEED = 42
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """The options as they were given; None: not given."""
+
+    trace: str | None
+    closed_loop: bool
+    pool_size: str | None
+    blocks: int | None
+    block_size: int
+    token_bytes: int
+    max_seq_len: int | None
+    concurrency: int | None
+    completions: int | None
+    seed: int | None
+    limit: int | None
+    step_ms: str | None
+    max_seqs: int | None
+    watermark: str
+    device: str
+    strict: bool
+    verify: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A run that can start, and what its document says of it."""
+
+    spec: PoolSpec
+    load: Load
+    choice: DeviceChoice
+    trace: Trace | None
+    config: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def prepare(options: SimulateOptions) -> Setup:
+    """Check the options, read the trace, choose the device.
+
+    Errors: InvalidArgumentError, TraceError, BackendError. Reads the trace; changes nothing.
+    """
+    _check_combination(options)
+    spec = _pool(options)
+    choice = choose_device(
+        options.device, options.verify, verify_by_default=options.trace is None, pool_bytes=spec.nbytes
+    )
+    ticks = None if options.step_ms is None else step_ticks(options.step_ms)
+    limit = None if options.limit is None else whole_number(options.limit, "--limit", minimum=1)
+    if options.trace is None:
+        trace, load = None, _base_case(options)
+    else:
+        _check_caps(options)
+        trace = read_trace(options.trace, strict=options.strict)
+        load = _replay(options, trace, limit, ticks)
+    return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
+
+
+def _check_combination(options: SimulateOptions) -> None:
+    if options.blocks is not None and options.pool_size is not None:
+        raise InvalidArgumentError("--blocks and --pool-size both say how large the pool is; give one of them")
+    if options.trace is None:
+        for name, given in (
+            ("--step-ms", options.step_ms is not None),
+            ("--limit", options.limit is not None),
+            ("--strict", options.strict),
+        ):
+            if given:
+                raise InvalidArgumentError(
+                    f"{name} is about a trace and there is none; give --trace FILE, or leave it out"
+                )
+    elif options.closed_loop:
+        raise InvalidArgumentError("--closed-loop draws its requests and --trace replays a file's; give one of them")
+
+
+def _check_caps(options: SimulateOptions) -> None:
+    """Refuse bad numbers before a large trace is read; Load checks them too."""
+    for name, value in (
+        ("--concurrency", options.concurrency),
+        ("--completions", options.completions),
+        ("--max-seqs", options.max_seqs),
+        ("--max-seq-len", options.max_seq_len),
+    ):
+        if value is not None:
+            whole_number(value, name, minimum=1, maximum=INT32_MAX)
+
+
+def _pool(options: SimulateOptions) -> PoolSpec:
+    layout = KVLayout(options.token_bytes, options.block_size)
+    if options.blocks is not None:
+        num_blocks = block_count(options.blocks)
+    else:
+        asked = options.pool_size if options.pool_size is not None else POOL_SIZE
+        num_blocks = layout.blocks_in(parse_bytes(asked))
+        if num_blocks == 0:
+            raise InvalidArgumentError(
+                f"--pool-size {asked} holds no block of {layout.block_bytes} bytes; give at least one block's bytes"
+            )
+        if num_blocks > INT32_MAX:
+            raise InvalidArgumentError(
+                f"--pool-size {asked} holds {num_blocks} blocks of {layout.block_bytes} bytes and block ids end at "
+                f"{INT32_MAX}; give larger blocks or a smaller pool"
+            )
+    layout.pool_bytes(num_blocks)  # an address space that is too small shows here
+    return PoolSpec(layout, num_blocks, watermark_blocks(options.watermark, num_blocks))
+
+
+def _base_case(options: SimulateOptions) -> Load:
+    completions = COMPLETIONS if options.completions is None else options.completions
+    concurrency = CONCURRENCY if options.concurrency is None else options.concurrency
+    seed = SEED if options.seed is None else options.seed
+    workload = base_case(completions, seed)  # checks both for the closed loop, too
+    return Load(
+        workload=None if options.closed_loop else workload,
+        concurrency=concurrency,
+        max_seqs=options.max_seqs,
+        completions=completions if options.closed_loop else None,
+        max_seq_len=BASE_CASE_MAX_SEQ_LEN if options.max_seq_len is None else options.max_seq_len,
+        seed=seed,
+    )
+
+
+def _replay(options: SimulateOptions, trace: Trace, limit: int | None, ticks: int | None) -> Load:
+    return Load(
+        workload=trace.workload if limit is None else trace.workload.first(limit),
+        step_ticks=ticks,
+        concurrency=options.concurrency,
+        max_seqs=options.max_seqs,
+        completions=options.completions,
+        max_seq_len=options.max_seq_len,
+    )
+
+
+def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: DeviceChoice) -> dict[str, Any]:
+    synthetic = options.trace is None
+    return {
+        "trace": options.trace,
+        "closed_loop": options.closed_loop,
+        "blocks": spec.num_blocks,
+        "pool_bytes": spec.nbytes,
+        "block_size": spec.layout.block_size,
+        "token_bytes": spec.layout.token_bytes,
+        "max_seq_len": load.max_seq_len,
+        "concurrency": load.concurrency,
+        "completions": (load.completions or COMPLETIONS)
+        if load.workload is None
+        else _wanted(load, synthetic=synthetic),
+        "seed": load.seed if synthetic else None,
+        "limit": options.limit,
+        "step_ms": options.step_ms,
+        "step_ticks": load.step_ticks,
+        "max_seqs": load.max_seqs,
+        "watermark": spec.watermark,
+        "device": choice.device,
+        "strict": options.strict,
+        "verify": choice.verify,
+    }
+
+
+def _wanted(load: Load, *, synthetic: bool) -> int | None:
+    return len(load.workload) if synthetic and load.workload is not None else load.completions
+
+
+def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
+    notes = []
+    if trace is not None and options.seed is not None:
+        notes.append("--seed has no effect: a trace is replayed, not drawn")
+    if trace is not None and not trace.was_sorted:
+        notes.append("the trace is not sorted by time; it was sorted, equal times in file order")
+    return notes

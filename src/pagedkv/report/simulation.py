@@ -1,0 +1,175 @@
+"""The dashboard of `pagedkv simulate`, from its JSON document alone: a saved run reads like a fresh one."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from pagedkv.report.document import Document
+from pagedkv.report.model import Line, Report, Section
+from pagedkv.report.quantities import count, mib, percent, size
+
+SHOWN_REJECTIONS = 5
+
+
+def dashboard(document: Document) -> Report:
+    """Return the report of a simulation document. Pure."""
+    config, figures = document["config"], document["figures"]
+    return Report(
+        title=f"pagedkv simulate {document['versions']['pagedkv']}",
+        banner=_banner(document),
+        sections=(
+            Section("Configuration", _configuration(config, document["trace"])),
+            Section("Requests", _requests(figures)),
+            Section("Pool", _pool(figures, config)),
+            Section("Fragmentation", _fragmentation(figures)),
+            Section("Paged against max-length reservation, same moment", _contiguous(figures, config)),
+            *_verification(document["verification"]),
+        ),
+        notes=(*document["notes"], *_skipped(document["trace"]), *_rejections(document["rejections"], figures)),
+        outcome=document["outcome"],
+        closing=_closing(document),
+    )
+
+
+def _banner(document: Document) -> tuple[str, ...]:
+    versions, device, config = document["versions"], document["device"], document["config"]
+    memory = "no bytes behind it"
+    if device["free_bytes"] is not None:
+        memory = f"{size(device['free_bytes'])} free of {size(device['total_bytes'])}"
+    return (
+        f"device   {device['name']}: {device['description']} ({device['reason']})",
+        f"memory   pool {size(config['pool_bytes'])}; {memory}",
+        f"versions Python {versions['python']}, NumPy {versions['numpy']}",
+        f"system   {versions['platform']}",
+    )
+
+
+def _configuration(config: dict[str, Any], trace: dict[str, Any] | None) -> tuple[Line, ...]:
+    block_bytes = config["block_size"] * config["token_bytes"]
+    caps = [
+        f"{config[name]} {label}"
+        for name, label in (("concurrency", "concurrent"), ("max_seqs", "at most"))
+        if config[name]
+    ]
+    return (
+        _workload(config, trace),
+        Line("arrival", _arrival(config)),
+        Line("concurrency", ", ".join(caps) or "as many as fit"),
+        Line("pool", f"{count(config['blocks'])} blocks", f"{size(block_bytes)} a block"),
+        Line("block", f"{config['block_size']} tokens", f"{size(config['token_bytes'])} a token"),
+        Line("watermark", f"{count(config['watermark'])} blocks"),
+        Line("verification", "every byte" if config["verify"] else "off"),
+    )
+
+
+def _workload(config: dict[str, Any], trace: dict[str, Any] | None) -> Line:
+    if trace is not None:
+        return Line("trace", PurePath(trace["file"]).name, trace["format"])
+    form = "closed loop" if config["closed_loop"] else "fixed"
+    return Line("base case", form, f"{count(config['completions'])} completions, seed {config['seed']}")
+
+
+def _arrival(config: dict[str, Any]) -> str:
+    if config["step_ms"] is not None:
+        return f"timed, {config['step_ms']} ms a step"
+    return "one for every one that ends" if config["closed_loop"] else "all at step 0"
+
+
+def _requests(figures: dict[str, Any]) -> tuple[Line, ...]:
+    return (
+        Line("requests", count(figures["requests"])),
+        Line("completed", count(figures["completed"])),
+        Line("rejected", count(figures["rejected"]), "can never fit" if figures["rejected"] else ""),
+        Line("dropped rows", count(figures["dropped_rows_in_whole_file"]), "no prompt or no output"),
+        Line("bad rows", count(figures["bad_rows_in_whole_file"]), "unreadable"),
+        Line("steps", count(figures["steps"]), f"{count(figures['saturated_steps'])} with a queue"),
+        Line("running", f"{figures['mean_running']:.2f} mean", f"{count(figures['peak_running'])} peak"),
+        Line("token allocations", count(figures["total_token_allocs"])),
+        Line("block hand-outs", count(figures["total_block_allocs"])),
+        Line("block frees", count(figures["total_block_frees"])),
+        Line("preemptions", count(figures["preemptions"])),
+        Line("recomputed tokens", count(figures["recomputed_tokens"])),
+    )
+
+
+def _pool(figures: dict[str, Any], config: dict[str, Any]) -> tuple[Line, ...]:
+    return (
+        Line("peak utilization", percent(figures["peak_block_utilization"]), _blocks(figures["peak_blocks"], config)),
+        Line("mean utilization", percent(figures["mean_block_utilization"]), f"{figures['mean_blocks']:,.2f} blocks"),
+        Line(
+            "final utilization", percent(figures["final_block_utilization"]), _blocks(figures["final_blocks"], config)
+        ),
+        Line("mean in tokens", percent(figures["mean_token_utilization"]), "of all token places"),
+    )
+
+
+def _blocks(blocks: int, config: dict[str, Any]) -> str:
+    return f"{count(blocks)} of {count(config['blocks'])} blocks"
+
+
+def _fragmentation(figures: dict[str, Any]) -> tuple[Line, ...]:
+    return (
+        Line("internal, mean", percent(figures["mean_internal_fragmentation"]), "every step counts alike"),
+        Line("internal, pooled", percent(figures["pooled_internal_fragmentation"]), "every block counts alike"),
+        Line("external", percent(figures["external_fragmentation"]), "none: any free block will do"),
+    )
+
+
+def _contiguous(figures: dict[str, Any], config: dict[str, Any]) -> tuple[Line, ...]:
+    sequences, factor = figures["contiguous_sequences"], figures["peak_factor_vs_contiguous"]
+    why = "concurrency" if config["concurrency"] is not None else "running then"
+    return (
+        Line("paged", mib(figures["peak_bytes"]), f"{count(figures['peak_blocks'])} blocks"),
+        Line(
+            "contiguous",
+            mib(figures["contiguous_max_bytes"]),
+            f"{count(sequences)} ({why}) x {count(figures['contiguous_max_seq_len'])} tokens",
+        ),
+        Line(
+            "saved", percent(figures["peak_saving_vs_contiguous"]), "n/a" if factor is None else f"{factor:.2f} x less"
+        ),
+        Line("saved, mean", percent(figures["mean_saving_vs_contiguous"]), "over all steps"),
+    )
+
+
+def _verification(verification: dict[str, Any] | None) -> tuple[Section, ...]:
+    if verification is None:
+        return ()
+    wrong = verification["wrong_tokens"]
+    lines = (
+        Line("sequences compared", count(verification["sequences"]), "each at its end"),
+        Line("tokens compared", count(verification["tokens"])),
+        Line("wrong tokens", count(wrong), f"sequences {verification['wrong_sequences']}" if wrong else ""),
+    )
+    return (Section("Verification", lines),)
+
+
+def _skipped(trace: dict[str, Any] | None) -> list[str]:
+    """Return a line for each listed row that takes no part, and one for the rest of them."""
+    if trace is None:
+        return []
+    lines = [f"skipped row {row['row']}, column {row['column']}: {row['reason']}" for row in trace["skipped"]]
+    more = trace["dropped_rows"] + trace["bad_rows"] - len(lines)
+    return [*lines, f"and {count(more)} more skipped rows"] if more else lines
+
+
+def _rejections(rejections: list[dict[str, Any]], figures: dict[str, Any]) -> list[str]:
+    lines = [
+        f"rejected request {one['request']}: it needs {count(one['needed'])} blocks, the pool has {count(one['total'])}"
+        for one in rejections[:SHOWN_REJECTIONS]
+    ]
+    more = figures["rejected"] - len(lines)
+    return [*lines, f"and {count(more)} more rejected requests"] if more else lines
+
+
+def _closing(document: Document) -> str:
+    figures, verification = document["figures"], document["verification"]
+    done = f"{count(figures['completed'])} of {count(figures['requests'])} requests completed"
+    if document["outcome"] == "FAIL":
+        return f"{'; '.join(document['failures'])} ({done})"
+    if document["outcome"] == "INTERRUPTED":
+        return "; ".join((f"{done} in {count(figures['steps'])} steps, then stopped", *document["failures"]))
+    if verification is None:
+        return f"{done}; the manager's checks hold"
+    return f"{done}; the bytes of {count(verification['tokens'])} tokens are right; the manager's checks hold"
