@@ -52,9 +52,9 @@ class CudaKernels:
         updates: npt.NDArray[np.int32],
         stream: Stream,
     ) -> None:
+        queue = as_stream(self._driver, stream)
         if not len(copies) and not len(updates):
             return
-        queue = as_stream(self._driver, stream)
         with self._driver.current():
             slab, (pairs, entries) = self.staging.upload((copies, updates), queue)
             if len(copies):
@@ -183,7 +183,9 @@ class CudaKernels:
             )
             kernel = self.store.get(name, _FLOAT + (POINTER,) * len(more), THREADS=TABLE_THREADS)
             floats = memory.layout.block_bytes // 4
-            kernel.launch((len(block_ids), 1, 1), TABLE_THREADS, queue, memory.buffer.address, ids, wanted, floats, *more)
+            kernel.launch(
+                (len(block_ids), 1, 1), TABLE_THREADS, queue, memory.buffer.address, ids, wanted, floats, *more
+            )
             self.staging.done(slab, queue)
 
 

@@ -131,7 +131,10 @@ def _dlpack_extent(memory: Any) -> tuple[int, int]:
     # cuda.core reads DLPack capsules for us; imported here because nothing else needs it.
     from cuda.core.utils import StridedMemoryView
 
-    view = StridedMemoryView.from_dlpack(memory, stream_ptr=-1)
+    try:
+        view = StridedMemoryView.from_dlpack(memory, stream_ptr=-1)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"memory= offers DLPack but refuses it: {error}") from None
     shape, itemsize = tuple(view.shape), int(view.dtype.itemsize)
     strides = view.strides
     if view.readonly or not view.is_device_accessible:

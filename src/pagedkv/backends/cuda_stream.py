@@ -40,9 +40,7 @@ class CudaEvent:
 
     def synchronize(self) -> None:
         if not self._recorded:
-            raise BackendError(
-                name="NEVER_RECORDED", text="this event was never recorded; no wait would end", call="cuEventSynchronize"
-            )
+            raise BackendError(name="NEVER_RECORDED", text="this event was never recorded", call="cuEventSynchronize")
         with self._driver.current():
             self._driver.call("cuEventSynchronize", self.handle)
 
@@ -98,7 +96,7 @@ class CudaStream:
 def own_event(event: Event) -> CudaEvent:
     """The CudaEvent that it must be. Raises InvalidArgumentError for another backend's."""
     if not isinstance(event, CudaEvent):
-        raise InvalidArgumentError(f"{type(event).__name__} is no event of the CUDA backend; make it with backend.event()")
+        raise InvalidArgumentError(f"{type(event).__name__} is no event of this backend; make it with backend.event()")
     return event
 
 
@@ -116,7 +114,5 @@ def as_stream(driver: Driver, stream: object) -> CudaStream:
 
 
 def _quietly(driver: Driver, function: str, handle: Any) -> None:
-    # A destructor cannot report: after a lost device or at interpreter exit the driver refuses, and all is freed anyway.
+    # A destructor cannot report: after a lost device or at exit the driver refuses, and all is freed anyway.
     getattr(driver.module, function)(handle)
-
-
