@@ -9,14 +9,15 @@ Cost: a scatter O(updates); growth O(table), at most logarithmically often.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from pagedkv.backends import Backend
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.kernels import TableMemory
-from pagedkv.streams import Buffer, Event, Stream
+from pagedkv.kernels import Kernels, Place, TableBatch, TableMemory
+from pagedkv.streams import AnyStream, Buffer, Event, Stream
 
 _FIRST_ROWS, _FIRST_WIDTH = 64, 64
 
@@ -28,8 +29,18 @@ class BlockTables:
     after `apply`.
     """
 
-    def __init__(self, backend: Backend, *, pad: int, width_limit: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        pad: int,
+        width_limit: int,
+        block_size: int,
+        compute_stream: Callable[[], Stream],
+    ) -> None:
         self._backend = backend
+        self._block_size = block_size
+        self._compute_stream = compute_stream
         self._pad = pad
         self._width_limit = width_limit
         self._table: TableMemory | None = None
@@ -111,6 +122,61 @@ class BlockTables:
             self._outgrown.append((event, old.buffer))
             stream.record(event)
 
+    def gather(self, rows: object, lengths: object, out: object, stream: AnyStream | None = None) -> None:
+        """Dense block table of a batch into `out`, int32 [n, columns] on the device: each row's blocks, then padding.
+
+        rows, lengths: int32 [n] on the device, lengths in tokens; a row below 0 is a padding row. Put on `stream`
+        (None: the compute stream); no allocation, so it may be captured into a graph. Raises InvalidArgumentError.
+        """
+        batch = self._batch(rows, lengths)
+        target = self._backend.as_array(out, "out", ("int32",), 2)
+        _same_length("out", target, batch.rows)
+        self._run(lambda k, table, s: k.gather_table(table, batch, target, self._pad, s), stream)
+
+    def slots(
+        self, rows: object, positions: object, out: object, *, lengths: object = None, stream: AnyStream | None = None
+    ) -> None:
+        """Slots into `out`, int64 [n] on the device: of position i in row i, -1 for what has none.
+
+        rows: int32 [n], positions: int32 or int64 [n]. With lengths (int32 [n]), positions at or beyond them have none.
+        Stream and errors: as gather.
+        """
+        batch = self._batch(rows, rows if lengths is None else lengths)
+        places = self._backend.as_array(positions, "positions", ("int32", "int64"), 1)
+        target = self._backend.as_array(out, "out", ("int64",), 1)
+        _same_length("positions", places, batch.rows)
+        _same_length("out", target, batch.rows)
+        limited = lengths is not None
+        self._run(lambda k, table, s: k.slots(table, batch, places, target, s, limited=limited), stream)
+
+    def csr(
+        self, rows: object, lengths: object, out: tuple[object, object, object], stream: AnyStream | None = None
+    ) -> None:
+        """FlashInfer's (indptr [n + 1], indices, last_page_len [n]) into `out`, int32 on the device.
+
+        What does not fit `indices` is left out. Stream and errors: as gather.
+        """
+        batch = self._batch(rows, lengths)
+        indptr, indices, last = (
+            self._backend.as_array(value, name, ("int32",), 1)
+            for value, name in zip(out, ("indptr", "indices", "last_page_len"), strict=True)
+        )
+        _same_length("indptr", indptr, batch.rows, more=1)
+        _same_length("last_page_len", last, batch.rows)
+        self._run(lambda k, table, s: k.csr(table, batch, indptr, indices, last, s), stream)
+
+    def _batch(self, rows: object, lengths: object) -> TableBatch:
+        lines = self._backend.as_array(rows, "rows", ("int32",), 1)
+        tokens = self._backend.as_array(lengths, "lengths", ("int32",), 1)
+        _same_length("lengths", tokens, lines)
+        return TableBatch(lines, tokens, self._block_size)
+
+    def _run(self, work: Callable[[Kernels, TableMemory, Stream], None], stream: AnyStream | None) -> None:
+        if self._table is None:
+            raise InvalidArgumentError("no plan with table updates has been applied; apply one before tables are read")
+        queue = self._compute_stream() if stream is None else self._backend.as_stream(stream)
+        work(self._backend.kernels, self._table, queue)
+
     def release(self) -> list[Buffer]:
         """Give up all memory; the caller frees it, once no work is left that uses it."""
         buffers, self._owned = self._owned, []
@@ -123,6 +189,13 @@ class BlockTables:
             buffer = self._outgrown.popleft()[1]
             self._owned.remove(buffer)
             self._backend.free(buffer)
+
+
+def _same_length(name: str, array: Place, rows: Place, more: int = 0) -> None:
+    if array.shape[0] != rows.shape[0] + more:
+        raise InvalidArgumentError(
+            f"{name} has {array.shape[0]} entries for {rows.shape[0]} rows; give {rows.shape[0] + more}"
+        )
 
 
 def _capacity(needed: int, current: int) -> int:

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.kernels import Kernels
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels import Kernels, Place
 from pagedkv.streams import AnyStream, Buffer, Event, Stream
 
 __all__ = ["Backend", "Buffer", "Event", "MemoryInfo", "Stream", "open_backend"]
@@ -75,6 +75,9 @@ class Backend(Protocol):
 
     def as_stream(self, stream: AnyStream) -> Stream:
         """`stream` as this backend's; an engine's own stream is used in place. Raises InvalidArgumentError."""
+
+    def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> Place:
+        """The caller's array in place: compact, of one of `dtypes`. Raises InvalidArgumentError, naming `name`."""
 
     def event(self) -> Event:
         """A new event that has not been recorded."""

@@ -18,6 +18,7 @@ from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_kernels import CudaKernels
 from pagedkv.backends.cuda_memory import CudaBuffer, own_buffer
 from pagedkv.backends.cuda_stream import CudaEvent, CudaStream, as_stream
+from pagedkv.backends.device_array import DeviceArray
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.streams import Buffer, Stream
 
@@ -53,14 +54,14 @@ def device_count() -> int:
     return int(count)
 
 
-def load_driver() -> Any:
+def load_driver(asked: str = "a GPU") -> Any:
     """The module `cuda.bindings.driver`. Raises BackendError when it or the driver library is not there."""
     try:
         from cuda.bindings import driver
     except ImportError as error:
         raise BackendError(
             name="NO_BINDINGS",
-            text=f"the Python package cuda-bindings is not usable ({error}); pip install 'pagedkv[cuda]'",
+            text=f"{asked} was asked for; cuda-bindings is not usable ({error}); pip install 'pagedkv[cuda]'",
             call="import cuda.bindings.driver",
         ) from None
     try:
@@ -68,7 +69,7 @@ def load_driver() -> Any:
     except RuntimeError as error:  # cuda.bindings raises it when the driver library cannot be loaded
         raise BackendError(
             name="NO_DRIVER",
-            text=f"the NVIDIA driver library was not found ({error}); install the NVIDIA driver, or use device='host'",
+            text=f"{asked} was asked for; no NVIDIA driver library ({error}); install the driver, or use device='host'",
             call="cuDriverGetVersion",
         ) from None
     return driver
@@ -93,6 +94,7 @@ class CudaBackend:
     has_bytes = True
 
     def __init__(self, ordinal: int) -> None:
+        load_driver(f"device 'cuda:{ordinal}'")
         count = device_count()
         if not 0 <= ordinal < count:
             raise BackendError(
@@ -143,6 +145,9 @@ class CudaBackend:
 
     def as_stream(self, stream: object) -> CudaStream:
         return as_stream(self._driver, stream)
+
+    def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
+        return cuda_memory.device_array(value, name, dtypes, ndim)
 
     def event(self) -> CudaEvent:
         return CudaEvent(self._driver)

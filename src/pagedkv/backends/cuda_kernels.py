@@ -17,7 +17,8 @@ from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore
 from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
-from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch
+from pagedkv.backends.cuda_tables import TableKernels
+from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch
 from pagedkv.kernels.launch_shapes import TABLE_THREADS, copy_shape, copy_variants, flat_grid, row_shape, table_grid
 from pagedkv.streams import Buffer, Stream
 
@@ -35,6 +36,7 @@ class CudaKernels:
         self._driver = driver
         self.store = KernelStore(driver)
         self.staging = Staging(driver)
+        self._tables = TableKernels(driver, self.store)
 
     def prepare(self, memory: PoolMemory) -> None:
         """Compile and load what `apply` needs, so that no step pays for it."""
@@ -122,6 +124,19 @@ class CudaKernels:
         with self._driver.current():
             queue = as_stream(self._driver, stream)
             kernel.launch(table_grid(new.rows, new.width), TABLE_THREADS, queue, *arguments)
+
+    def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
+        self._tables.gather_table(table, batch, out, pad, as_stream(self._driver, stream))
+
+    def slots(
+        self, table: TableMemory, batch: TableBatch, positions: Place, out: Place, stream: Stream, *, limited: bool
+    ) -> None:
+        self._tables.slots(table, batch, positions, out, as_stream(self._driver, stream), limited=limited)
+
+    def csr(
+        self, table: TableMemory, batch: TableBatch, indptr: Place, indices: Place, last_page_len: Place, stream: Stream
+    ) -> None:
+        self._tables.csr(table, batch, indptr, indices, last_page_len, as_stream(self._driver, stream))
 
     def close(self) -> None:
         """Free staging memory and modules; no work may be left."""

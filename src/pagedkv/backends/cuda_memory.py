@@ -9,9 +9,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from pagedkv.arguments import whole_number
 from pagedkv.backends import MemoryInfo
 from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.device_array import DeviceArray, check_array
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.streams import Buffer
 
@@ -99,46 +102,55 @@ def adopt(driver: Driver, memory: object) -> CudaBuffer:
     return CudaBuffer(driver, address, nbytes, owner=memory)
 
 
+def device_array(value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
+    """The caller's device array in place. Raises InvalidArgumentError unless compact and of one of `dtypes`."""
+    address, shape, dtype = _describe(value, name)
+    check_array(name, dtype.name, len(shape), dtypes, ndim)
+    return DeviceArray(address, shape, dtype.itemsize, None)
+
+
 def _extent(memory: object) -> tuple[int, int]:
     if isinstance(memory, tuple):
         if len(memory) == 2 and all(isinstance(part, int) and not isinstance(part, bool) for part in memory):
             return memory
         raise InvalidArgumentError("memory= as a tuple is (address, bytes), two integers")
-    if (interface := getattr(memory, "__cuda_array_interface__", None)) is not None:
-        return _interface_extent(interface)
-    if hasattr(memory, "__dlpack__"):
-        return _dlpack_extent(memory)
-    raise InvalidArgumentError(
-        f"memory= is a {type(memory).__name__}; give (address, bytes), or an array with __cuda_array_interface__ or DLPack"
-    )
+    address, shape, dtype = _describe(memory, "memory=")
+    return address, prod(shape) * dtype.itemsize
 
 
-def _interface_extent(interface: dict[str, Any]) -> tuple[int, int]:
-    shape, itemsize = tuple(interface["shape"]), int(interface["typestr"][2:])
-    address, read_only = interface["data"]
+def _describe(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+    """(address, shape, dtype) of a writable, compact device array."""
+    if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+        address, read_only = interface["data"]
+        strides = interface.get("strides")
+    elif hasattr(value, "__dlpack__"):
+        address, shape, dtype, strides, read_only = _from_dlpack(value, name)
+    else:
+        raise InvalidArgumentError(
+            f"{name} is a {type(value).__name__}; give a device array with __cuda_array_interface__ or DLPack"
+        )
     if read_only:
-        raise InvalidArgumentError("memory= is read-only; a pool writes its memory")
-    if (strides := interface.get("strides")) is not None and tuple(strides) != _compact(shape, itemsize):
-        raise InvalidArgumentError(f"memory= has shape {shape} and strides {strides}; give contiguous memory")
-    return int(address), prod(shape) * itemsize
+        raise InvalidArgumentError(f"{name} is read-only; give a writable device array")
+    if strides is not None and tuple(strides) != _compact(shape, dtype.itemsize) and prod(shape) > 0:
+        raise InvalidArgumentError(f"{name} has shape {shape} and strides {tuple(strides)}; give a contiguous array")
+    return int(address), shape, dtype
 
 
 def _compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(itemsize * prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _dlpack_extent(memory: Any) -> tuple[int, int]:
+def _from_dlpack(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, bool]:
     # cuda.core reads DLPack capsules for us; imported here because nothing else needs it.
     from cuda.core.utils import StridedMemoryView
 
     try:
-        view = StridedMemoryView.from_dlpack(memory, stream_ptr=-1)
+        view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"memory= offers DLPack but refuses it: {error}") from None
-    shape, itemsize = tuple(view.shape), int(view.dtype.itemsize)
-    strides = view.strides
-    if view.readonly or not view.is_device_accessible:
-        raise InvalidArgumentError("memory= is read-only or not on a device; a pool writes device memory")
-    if strides is not None and tuple(s * itemsize for s in strides) != _compact(shape, itemsize):
-        raise InvalidArgumentError(f"memory= has shape {shape} and strides {strides}; give contiguous memory")
-    return int(view.ptr), prod(shape) * itemsize
+        raise InvalidArgumentError(f"{name} offers DLPack but refuses it: {error}") from None
+    if not view.is_device_accessible:
+        raise InvalidArgumentError(f"{name} is not on a device; give device memory")
+    dtype = np.dtype(view.dtype)
+    strides = None if view.strides is None else tuple(step * dtype.itemsize for step in view.strides)
+    return int(view.ptr), tuple(view.shape), dtype, strides, bool(view.readonly)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pagedkv.arguments import whole_number
 from pagedkv.backends import MemoryInfo, host_buffer
+from pagedkv.backends.device_array import DeviceArray, host_array
 from pagedkv.backends.host_buffer import ALIGNMENT, HostBuffer, own_buffer
 from pagedkv.backends.host_kernels import HostKernels
 from pagedkv.backends.host_memory import memory_info
@@ -67,6 +68,9 @@ class HostBackend:
 
     def as_stream(self, stream: AnyStream) -> HostStream:
         return own_stream(stream)
+
+    def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
+        return host_array(value, name, dtypes, ndim)
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pagedkv.arguments import IntArray
 from pagedkv.backends.host_buffer import Bytes, own_buffer
 from pagedkv.backends.host_stream import own_stream
-from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch, reference
+from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch, reference, table_reference
 from pagedkv.streams import Buffer, Stream
 
 
@@ -77,6 +77,35 @@ class HostKernels:
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
         ids = block_ids.copy()
         own_stream(stream).enqueue(lambda: reference.scrub_rows(_blocks(memory), ids))
+
+    def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
+        rows, lengths, size = batch.rows.array, batch.lengths.array, batch.block_size
+        own_stream(stream).enqueue(
+            lambda: table_reference.gather_table(_table(table), rows, lengths, size, out.array, pad)
+        )
+
+    def slots(
+        self, table: TableMemory, batch: TableBatch, positions: Place, out: Place, stream: Stream, *, limited: bool
+    ) -> None:
+        limits = batch.lengths.array if limited else None
+        rows, size = batch.rows.array, batch.block_size
+
+        def run() -> None:
+            out.array[:] = table_reference.slots(_table(table), rows, positions.array, size, limits)
+
+        own_stream(stream).enqueue(run)
+
+    def csr(
+        self, table: TableMemory, batch: TableBatch, indptr: Place, indices: Place, last_page_len: Place, stream: Stream
+    ) -> None:
+        rows, lengths, size = batch.rows.array, batch.lengths.array, batch.block_size
+
+        def run() -> None:
+            cells = _table(table)
+            table_reference.csr_indptr(cells, rows, lengths, size, indptr.array, last_page_len.array)
+            table_reference.csr_indices(cells, rows, indptr.array, indices.array)
+
+        own_stream(stream).enqueue(run)
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         own_stream(stream).enqueue(lambda: reference.grow_table(_table(old), _table(new), pad))

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from pagedkv.arguments import IntArray, whole_number
 from pagedkv.backends import MemoryInfo
+from pagedkv.backends.device_array import DeviceArray
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch
+from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 _ALIGNMENT = 256
@@ -92,6 +93,19 @@ class NullKernels:
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
         _no_bytes("scrub_blocks")
 
+    def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
+        _no_bytes("gather_table")
+
+    def slots(
+        self, table: TableMemory, batch: TableBatch, positions: Place, out: Place, stream: Stream, *, limited: bool
+    ) -> None:
+        _no_bytes("slots")
+
+    def csr(
+        self, table: TableMemory, batch: TableBatch, indptr: Place, indices: Place, last_page_len: Place, stream: Stream
+    ) -> None:
+        _no_bytes("csr")
+
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         own_stream(stream)
 
@@ -137,6 +151,9 @@ class NullBackend:
 
     def as_stream(self, stream: AnyStream) -> HostStream:
         return own_stream(stream)
+
+    def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
+        _no_bytes(name)
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

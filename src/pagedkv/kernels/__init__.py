@@ -24,7 +24,7 @@ and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,35 @@ class TokenBatch:
     seq_ids: IntArray
     positions: IntArray
     slots: IntArray
+
+
+class Place(Protocol):
+    """A compact array on the device: a caller's, at a fixed address."""
+
+    @property
+    def address(self) -> int:
+        """Its first byte."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each dimension."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+
+    @property
+    def array(self) -> Any:
+        """The NumPy view, on the host only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """Rows of the tables to export, int32 [n] (below 0: padding), and their lengths in tokens, int32 [n]."""
+
+    rows: Place
+    lengths: Place
+    block_size: int
 
 
 class Kernels(Protocol):
@@ -115,6 +144,19 @@ class Kernels(Protocol):
 
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
         """Write zeros over whole blocks."""
+
+    def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
+        """Dense block table of a batch: out int32 [n, columns] gets each row's blocks by length, then `pad`."""
+
+    def slots(
+        self, table: TableMemory, batch: TableBatch, positions: Place, out: Place, stream: Stream, *, limited: bool
+    ) -> None:
+        """out int64 [n]: the slot of position i in row i, -1 for what has none (`limited`: or beyond its length)."""
+
+    def csr(
+        self, table: TableMemory, batch: TableBatch, indptr: Place, indices: Place, last_page_len: Place, stream: Stream
+    ) -> None:
+        """FlashInfer's int32 indptr [n + 1], indices, last_page_len [n]."""
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         """Copy `old` into the upper left corner of `new`, which is no smaller, and `pad` into the rest."""

@@ -64,7 +64,13 @@ class DevicePool(PoolBytes):
     ) -> None:
         super().__init__(layout, num_blocks, device=device, memory=memory, scratch_blocks=scratch_blocks)
         pad = self.num_blocks if self.scratch_blocks else 0
-        self.tables = BlockTables(self.backend, pad=pad, width_limit=self.num_blocks)
+        self.tables = BlockTables(
+            self.backend,
+            pad=pad,
+            width_limit=self.num_blocks,
+            block_size=layout.block_size,
+            compute_stream=lambda: self._stream,
+        )
         self.backend.kernels.prepare(self._memory)
         self._steps = StepEvents(self.backend)
         self._applied_step = 0
