@@ -21,20 +21,19 @@ LONG_RUN = ["simulate", "--closed-loop", "--completions", "10000000", "--concurr
 posix = pytest.mark.skipif(os.name != "posix", reason="signals to and terminals of a child process: POSIX only")
 
 
-def hear_ctrl_c() -> None:
-    """A shell starts background jobs with SIGINT ignored, and children inherit that; a terminal's program hears it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# A shell starts background jobs with SIGINT ignored, and children inherit that; the program of a terminal hears it.
+HEARS_CTRL_C = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import sys; from pagedkv.cli import main; sys.exit(main())",
+]
 
 
 def interrupt(*arguments: str) -> tuple[int, str, str]:
     """Start a long run, press Ctrl-C once it simulates, and return what it leaves."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        preexec_fn=hear_ctrl_c,
+        [*HEARS_CTRL_C, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
     time.sleep(4)  # starting takes a fraction of a second; an earlier signal is tested below
     process.send_signal(signal.SIGINT)
@@ -59,9 +58,7 @@ def test_ctrl_c_ends_with_the_figures_so_far(tmp_path: Path) -> None:
 def test_ctrl_c_before_the_first_step(tmp_path: Path) -> None:
     fifo = tmp_path / "trace.csv"
     os.mkfifo(fifo)  # reading waits for a writer that never comes
-    process = subprocess.Popen(
-        [*COMMAND, "simulate", "--trace", str(fifo)], stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
-    )
+    process = subprocess.Popen([*HEARS_CTRL_C, "simulate", "--trace", str(fifo)], stderr=subprocess.PIPE, text=True)
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
