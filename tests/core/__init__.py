@@ -1,1 +1,1 @@
-"""Unit tests of the native classes one by one, of their arguments, and of what importing them costs."""
+"""Unit tests of the native classes one by one, of their arguments, and of what importing them loads."""

@@ -1,8 +1,7 @@
-"""What ``import pagedkv`` costs and loads: an engine pays for it in every worker process."""
+"""What ``import pagedkv`` loads: an engine pays for it in every worker process (`benchmarks` says how much)."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +14,8 @@ import pagedkv
 HEAVY = ("typer", "click", "rich", "jinja2", "cuda", "torch", "pydantic", "unittest", "asyncio", "multiprocessing")
 
 
-def _child(code: str, environment: dict[str, str] | None = None) -> str:
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+def _child(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return run.stdout
 
 
@@ -39,18 +38,6 @@ print(*sorted(set(sys.modules) - before))
 """
     loaded = {name.split(".")[0] for name in _child(code).split()}
     assert not loaded & {"typer", "click", "rich", "cuda", "torch"}
-
-
-def test_import_costs_at_most_20_ms_beyond_numpy(tmp_path: Path) -> None:
-    """Compiled to bytecode, as every second import of an installed package is; the first child does that.
-
-    Processor time, the best of several runs: a slow one shows a busy machine, a fast one shows what it costs.
-    """
-    code = "import time, numpy; t = time.process_time(); import pagedkv; print(time.process_time() - t)"
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    costs = [float(_child(code, environment)) for _ in range(8)]
-    assert min(costs[1:]) <= 0.020
 
 
 def test_public_names_exist_and_are_documented() -> None:

@@ -125,12 +125,10 @@ def _pool(options: SimulateOptions) -> PoolSpec:
 
 def _base_case(options: SimulateOptions) -> Load:
     completions = COMPLETIONS if options.completions is None else options.completions
-    concurrency = CONCURRENCY if options.concurrency is None else options.concurrency
     seed = SEED if options.seed is None else options.seed
-    workload = base_case(completions, seed)  # checks both for the closed loop, too
     return Load(
-        workload=None if options.closed_loop else workload,
-        concurrency=concurrency,
+        workload=None if options.closed_loop else base_case(completions, seed),
+        concurrency=CONCURRENCY if options.concurrency is None else options.concurrency,
         max_seqs=options.max_seqs,
         completions=completions if options.closed_loop else None,
         max_seq_len=BASE_CASE_MAX_SEQ_LEN if options.max_seq_len is None else options.max_seq_len,

@@ -63,12 +63,15 @@ class Workload:
 
 
 def base_case_requests(seed: int) -> Iterator[tuple[int, int]]:
-    """Yield (prompt, output) for ever: prompt = randint(4, 32), then total length = randint(32, 256), one generator.
+    """Return endless (prompt, output): prompt = randint(4, 32), then total length = randint(32, 256), one generator.
 
     A sequence ends in the step in which it stores `total` tokens, so it is measured total - prompt + 1 times.
     Errors: InvalidArgumentError for a seed that is negative or no whole number.
     """
-    generator = random.Random(whole_number(seed, "seed"))
+    return _draw(random.Random(whole_number(seed, "seed")))
+
+
+def _draw(generator: random.Random) -> Iterator[tuple[int, int]]:
     while True:
         prompt = generator.randint(*BASE_CASE_PROMPT)
         total = generator.randint(*BASE_CASE_TOTAL)

@@ -1,0 +1,70 @@
+"""Short ways to a finished run, its step log, and the comparison of its figures with right values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pagedkv.layout import KVLayout
+from pagedkv.simulate import Load, PoolSpec, Simulation, SimulationResult, Workload
+from pagedkv.simulate.scheduler import Scheduler
+
+
+class StepLog:
+    """An observer that writes down what every measured step looks like, read from the manager itself."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+
+    def appended(self, plan: Any, seq_ids: Any, counts: Any) -> None:
+        """Nothing to do."""
+
+    def ending(self, seq_ids: Sequence[int]) -> None:
+        """Nothing to do."""
+
+    def measured(self, scheduler: Scheduler) -> None:
+        ids, manager = scheduler.running.ids, scheduler.manager
+        manager.check()
+        self.steps.append(
+            {
+                "step": scheduler.step,
+                "running": ids.tolist(),
+                "stored": manager.seq_lens(ids).tolist(),
+                "blocks": np.diff(manager.csr(ids).indptr).tolist(),
+                "used_blocks": manager.get_stats().allocated_blocks,
+                "preempted": list(scheduler.preempted),
+                "waiting": list(scheduler.waiting),
+            }
+        )
+
+
+def workload(requests: Sequence[Sequence[int]]) -> Workload:
+    """Requests (arrival ticks, prompt, output), in file order."""
+    rows = np.array(requests, dtype=np.int64).reshape(-1, 3)
+    return Workload(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 0].copy())
+
+
+def simulate(
+    blocks: int, block_size: int, load: Load, *, watermark: int = 0, verify: bool = True
+) -> tuple[SimulationResult, list[dict[str, Any]]]:
+    """Run with byte verification (unless said otherwise) and return the result and the step log."""
+    spec = PoolSpec(KVLayout(24, block_size), blocks, watermark)
+    simulation = Simulation(spec, load, device="host" if verify else "null", verify=verify)
+    log = StepLog()
+    simulation.scheduler.observers.append(log)
+    return simulation.run(), log.steps
+
+
+def assert_figures(figures: dict[str, Any], right: dict[str, Any], ignoring: Sequence[str] = ()) -> None:
+    """Every integer equal, every float to 1e-12 relative."""
+    for name, value in right.items():
+        if name in ignoring:
+            continue
+        if isinstance(value, dict):
+            assert_figures(figures[name], value)
+        elif isinstance(value, float):
+            np.testing.assert_allclose(figures[name], value, rtol=1e-12, atol=0, err_msg=name)
+        else:
+            assert figures[name] == value, name
