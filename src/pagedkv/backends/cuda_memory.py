@@ -6,6 +6,8 @@ only when a pool closes; cuPointerGetAttribute tells whose device a pointer is o
 
 from __future__ import annotations
 
+import weakref
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -29,8 +31,9 @@ class CudaBuffer:
         self._driver = driver
         self._address, self._nbytes = address, nbytes
         self._owner = owner
-        self._owned = owner is None
         self._freed = False
+        # Frees what nobody released: when the buffer is dropped, and at interpreter exit.
+        self._finalizer = weakref.finalize(self, _free, driver, address) if owner is None else None
 
     @property
     def address(self) -> int:
@@ -45,9 +48,15 @@ class CudaBuffer:
         if self._freed:
             raise InvalidArgumentError("this buffer has been freed already; free each buffer once")
         self._freed, self._owner = True, None
-        if self._owned:
+        if self._finalizer is not None and self._finalizer.detach() is not None:
             with self._driver.current():
                 self._driver.call("cuMemFree", self._address)
+
+
+def _free(driver: Driver, address: int) -> None:
+    # Nobody is there to hear of a failure: after a lost device the driver refuses, and the memory is gone with it.
+    with suppress(BackendError), driver.current():
+        driver.module.cuMemFree(address)
 
 
 def own_buffer(buffer: Buffer) -> CudaBuffer:

@@ -2,9 +2,9 @@
 
 A slab is pinned host memory and device memory of the same size. `upload` packs arrays into the next free slab, copies
 it with one asynchronous copy on the stream, and marks the slab with an event behind the kernels that read it: until
-that event has passed, neither half is touched. Driver facts relied on: a copy from pinned memory returns before the bytes
-are read, so reusing the host half earlier would upload the next step's content (three uploads in a row are a test).
-While a stream is captured into a graph its slab is kept for good: each replay reads it again.
+that event has passed, neither half is touched. Driver facts relied on: a copy from pinned memory returns before the
+bytes are read, so reusing the host half earlier would upload the next step's content (three uploads in a row are a
+test). While a stream is captured into a graph its slab is kept for good: each replay reads it again.
 """
 
 from __future__ import annotations

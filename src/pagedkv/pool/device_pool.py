@@ -19,7 +19,8 @@ from typing import Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv.backends import Backend
+from pagedkv.arguments import INT32_MAX
+from pagedkv.backends import Backend, open_backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import TableMemory
 from pagedkv.layout import KVLayout
@@ -74,6 +75,29 @@ class DevicePool(PoolBytes):
         self.backend.kernels.prepare(self._memory)
         self._steps = StepEvents(self.backend)
         self._applied_step = 0
+
+    @classmethod
+    def fit(
+        cls, layout: KVLayout, fraction: float = 0.9, *, device: str | Backend = "auto", scratch_blocks: int = 0
+    ) -> Self:
+        """A pool as large as `fraction` (above 0, at most 1) of the device's free memory allows, with scratch blocks.
+
+        Raises InvalidArgumentError for a fraction that is none or too little for one block, BackendError where the free
+        memory is not known.
+        """
+        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 < fraction <= 1:
+            raise InvalidArgumentError(f"fraction is {fraction!r}; give a number above 0 and at most 1")
+        backend = open_backend(device) if isinstance(device, str) else device
+        memory = backend.memory_info()
+        if memory is None:
+            raise BackendError(name="UNKNOWN_MEMORY", text="this device does not tell its memory", call="fit")
+        blocks = layout.blocks_in(int(memory.free * fraction)) - scratch_blocks
+        if blocks < 1:
+            raise InvalidArgumentError(
+                f"{fraction} of {memory.free} free bytes hold no block of {layout.block_bytes} bytes besides "
+                f"{scratch_blocks} scratch blocks; use smaller blocks or a larger fraction"
+            )
+        return cls(layout, min(blocks, INT32_MAX - 1), device=backend, scratch_blocks=scratch_blocks)
 
     @property
     def applied_step(self) -> int:
