@@ -18,20 +18,20 @@ SHOWN = (
     (
         "decode-step",
         "256 running, arrays read",
-        "decode step, 256 running sequences: one append, slots and updates read",
+        "decode step, 256 running: one append, slots and updates read",
     ),
     ("decode-step", "256 running, times faster than vLLM", "the same against vLLM 0.33's bookkeeping of that step"),
-    ("decode-step", "4096 running, arrays read", "decode step, 4,096 running sequences"),
+    ("decode-step", "4096 running, arrays read", "decode step, 4,096 running"),
     ("eviction-pressure", "evicting against clean", "decode step that evicts, against one that does not"),
     (
         "engine-step",
         "256 sequences, whole tables exported",
-        "whole host step: append, commit, 2 frees, 2 admits, exports",
+        "host step: append, commit, 2 frees, 2 admits, exports",
     ),
     (
         "free-scattered",
         "8,192 of 1,000,000 blocks, untouched since the pool was filled",
-        "free of 8,192 scattered blocks",
+        "8,192 scattered blocks freed",
     ),
     ("pool-build", "1,000,000 blocks built", "a pool of 1,000,000 blocks, built"),
     ("pool-build", "1,000,000 blocks, memory after every block was used", "its memory, every block used"),
@@ -50,7 +50,7 @@ def figures(results: Path = RESULTS) -> str:
     machine, versions = report["machine"], report["versions"]
     lines += [
         "",
-        f"Minimum over many runs on {machine['cpu']}, {machine['cores']} cores, {machine['os']}, {versions['python']}, "
+        f"Minimum over many runs on {machine['cpu']}, {machine['cores']} cores, {machine['os']}, {versions['python']}, ",
         f"NumPy {versions['numpy']}; both sides with the same interpreter. `python -m benchmarks`, "
         f"{report['date'][:10]}, commit {report['commit']};",
         f"all rows: [{results.name}](benchmarks/results/{results.name}).",
