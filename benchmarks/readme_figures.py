@@ -50,7 +50,7 @@ def figures(results: Path = RESULTS) -> str:
     machine, versions = report["machine"], report["versions"]
     lines += [
         "",
-        f"Minimum over many runs on {machine['cpu']}, {machine['cores']} cores, {machine['os']}, {versions['python']}, ",
+        f"Minima over many runs on {machine['cpu']}, {machine['cores']} cores, {machine['os']}, {versions['python']},",
         f"NumPy {versions['numpy']}; both sides with the same interpreter. `python -m benchmarks`, "
         f"{report['date'][:10]}, commit {report['commit']};",
         f"all rows: [{results.name}](benchmarks/results/{results.name}).",
