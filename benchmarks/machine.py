@@ -26,7 +26,7 @@ def describe_machine() -> dict[str, str | int]:
         "cores": os.cpu_count() or 0,
         "architecture": platform.machine(),
         "os": distribution(),
-        "kernel": platform.release(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
     }
 
 
