@@ -1,0 +1,18 @@
+"""Random programs leave the model's contents, the same plans and the same bytes on a GPU as on the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from .programs import Program
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_gpu_equals_the_model_and_the_host(seed: int) -> None:
+    result = Program("cuda:0", seed).run(150)
+    assert result.copies > 5
+    assert result.tokens > 500
+    assert len(result.contents) > 1000
+    assert result == Program("host", seed).run(150)
