@@ -43,7 +43,7 @@ class Gate:
         self._function = _kernel()
         # Mapped and pinned: with unified addressing the device reads it at the same address.
         self._address = int(call("cuMemHostAlloc", 4096, 2))
-        self._words = np.frombuffer((ctypes.c_uint32 * 1024).from_address(self._address), np.uint32)
+        self._words = np.frombuffer(memoryview((ctypes.c_uint32 * 1024).from_address(self._address)), np.uint32)
         self._words[:2] = 0
 
     def hold(self, stream: int) -> None:

@@ -30,7 +30,7 @@ def test_captured_exports_follow_the_tables(torch: Any) -> None:
     def export() -> None:
         pool.tables.gather(rows, lengths, table)
         pool.tables.slots(rows, positions, slots)
-        pool.tables.csr(rows, lengths, csr)  # type: ignore[arg-type]
+        pool.tables.csr(rows, lengths, csr)
 
     export()  # engines run a step once before they capture it: kernels are loaded then
     torch.cuda.synchronize()

@@ -22,7 +22,7 @@ SIZE = LAYOUT.block_bytes
 GIVEN = ["int", "zero", "torch", "protocol", "cuda.core"]
 
 
-def given_stream(torch: Any, how: str) -> tuple[object, int]:
+def given_stream(torch: Any, how: str) -> tuple[Any, int]:
     """(what a caller hands in, its handle)."""
     if how == "zero":
         return 0, 0
