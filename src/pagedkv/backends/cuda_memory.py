@@ -129,7 +129,7 @@ def _extent(memory: object) -> tuple[int, int]:
 
 def _describe(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
     """(address, shape, dtype) of a writable, compact device array."""
-    if (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+    if (interface := _array_interface(value)) is not None:
         shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
         address, read_only = interface["data"]
         strides = interface.get("strides")
@@ -144,6 +144,13 @@ def _describe(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[
     if strides is not None and tuple(strides) != _compact(shape, dtype.itemsize) and prod(shape) > 0:
         raise InvalidArgumentError(f"{name} has shape {shape} and strides {tuple(strides)}; give a contiguous array")
     return int(address), shape, dtype
+
+
+def _array_interface(value: object) -> dict[str, Any] | None:
+    try:
+        return getattr(value, "__cuda_array_interface__", None)
+    except (AttributeError, KeyError, TypeError, RuntimeError):
+        return None  # PyTorch offers it and then refuses, for 8-bit floats among others; DLPack knows those
 
 
 def _compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_stream import CudaEvent, CudaStream
 
 _ALIGNMENT = 256
-_SMALLEST = 64 * 1024
+_SMALLEST = 16 * 1024
 # Enough for the steps that an engine has in flight; beyond that we wait for the oldest rather than grow for ever.
 _MOST_SLABS = 64
 

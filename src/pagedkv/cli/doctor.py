@@ -76,7 +76,7 @@ def _cuda() -> None:
         print("  note: no NVIDIA driver on this machine; everything but device 'cuda:N' works without one")
     elif missing or not nvrtc:
         print("  note: for the GPU, install the CUDA extra: pip install 'pagedkv[cuda]' (or 'pagedkv[cuda12]')")
-    print("  note: this version has no CUDA backend yet; devices are 'host' and 'null'")
+    print("  note: devices are 'host', 'null' and, with the cuda extra and a driver, 'cuda:N'")
 
 
 def _module_exists(name: str) -> bool:

@@ -1,0 +1,1 @@
+"""Benchmarks that need an NVIDIA GPU: `python -m benchmarks.gpu`."""
