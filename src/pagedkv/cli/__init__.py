@@ -6,9 +6,11 @@ exit code 2, never a traceback; an interrupted command ends with 130.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,6 +28,8 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    if sys.stdout is None:  # started with standard output closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the process
     _application()()
 
 
@@ -67,17 +71,29 @@ def _reported(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def reported(**options: object) -> None:
         try:
-            command(**options)
+            try:
+                command(**options)
+            finally:
+                sys.stdout.flush()  # here, where a full disk can still be reported
         except PagedKVError as error:
             _fail(f"error: {error}", BAD_INPUT)
         except MemoryError:
             _fail("error: not enough memory for this run; ask for fewer blocks or requests", BAD_INPUT)
+        except OSError as error:
+            _drop_output()
+            _fail("" if isinstance(error, BrokenPipeError) else f"error: output was not written ({error.strerror})", 1)
         except KeyboardInterrupt:
             _fail("interrupted", INTERRUPTED)
 
     return reported
 
 
+def _drop_output() -> None:
+    """What is still buffered cannot be written either; without this the interpreter would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
+    if message:
+        print(message, file=sys.stderr)
     raise typer.Exit(code)

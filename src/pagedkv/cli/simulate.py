@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pagedkv.cli.quantities import whole
+from pagedkv.errors import InvalidArgumentError
 
 
 def _whole(metavar: str, help: str) -> Any:
@@ -86,6 +88,7 @@ def simulate(
         strict=strict,
         verify=verify,
     )
+    _keep_apart(trace, json)
     target = None if json is None else JsonFile(json)
     try:
         hidden = quiet or (target is not None and target.is_stdout)
@@ -98,6 +101,14 @@ def simulate(
         target.write(document)
     _print(document, quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
     raise typer.Exit(EXIT_CODES[document["outcome"]])
+
+
+def _keep_apart(trace: str | None, json: str | None) -> None:
+    """Refuse to write the document over the trace that it is about."""
+    if trace is None or json is None or json == "-" or not Path(trace).exists() or not Path(json).exists():
+        return
+    if Path(trace).samefile(json):
+        raise InvalidArgumentError(f"--json {json} is the trace itself; give another file")
 
 
 def _print(document: dict[str, object], *, quiet: bool, json_on_stdout: bool) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.arguments import whole_number
 from pagedkv.simulate.workload import Workload
 
 
@@ -56,6 +56,10 @@ class Replay:
         """Nothing to do: a replay does not wait for its requests."""
 
 
+# So many requests are drawn at once before the first step; more would fill memory.
+MOST_CONCURRENT = 1_000_000
+
+
 class ClosedLoop:
     """`concurrency` requests at step 0; for every one that ends in a step, one more is drawn for the next.
 
@@ -67,7 +71,7 @@ class ClosedLoop:
         self.prompt: list[int] = []
         self.output: list[int] = []
         self._draw = draw
-        self._wanted = whole_number(concurrency, "concurrency", minimum=1, maximum=INT32_MAX)
+        self._wanted = whole_number(concurrency, "concurrency", minimum=1, maximum=MOST_CONCURRENT)
 
     def due(self, step: int) -> Iterable[int]:
         start = len(self.prompt)

@@ -112,7 +112,7 @@ class Scheduler:
             if self.waiting or len(self.running):
                 return True
             coming = self._arrivals.next_step()
-            if coming is None or (self._stop_after is not None and self._ended() >= self._stop_after):
+            if self._stopping or coming is None or (self._stop_after is not None and self._ended() >= self._stop_after):
                 return False
             self.step = max(self.step, coming)
 

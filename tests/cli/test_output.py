@@ -1,0 +1,58 @@
+"""Where output cannot go: a message and an exit code, and nothing of the user's is overwritten."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "pagedkv.cli", "simulate", "--completions", "3"]
+posix = pytest.mark.skipif(os.name != "posix", reason="shell redirections of POSIX")
+
+
+def shell(redirection: str, *more: str) -> subprocess.CompletedProcess[str]:
+    line = f"{' '.join([*COMMAND, *more])} {redirection}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+
+@posix
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("more", [(), ("--quiet",), ("--json", "-")])
+def test_a_full_disk_is_a_message(more: tuple[str, ...]) -> None:
+    done = shell("> /dev/full", *more)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: output was not written")
+    assert "Traceback" not in done.stderr
+
+
+@posix
+@pytest.mark.parametrize("more", [(), ("--json", "-")])
+def test_closed_standard_output_is_no_traceback(more: tuple[str, ...]) -> None:
+    done = shell(">&-", *more)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_trace_is_not_overwritten_by_its_document(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,48,10\n", encoding="utf-8")
+    before = trace.read_text(encoding="utf-8")
+    arguments = [*COMMAND[:4], "--trace", str(trace), "--json", str(trace)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "is the trace itself" in done.stderr
+    assert trace.read_text(encoding="utf-8") == before
+
+
+def test_a_closed_loop_that_would_fill_memory_is_refused() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--closed-loop", "--concurrency", "2000000000"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "concurrency is 2000000000" in done.stderr
