@@ -42,15 +42,15 @@ def measure(size: int, pool_bytes: int, copied: int, runs: int, plain: DevicePoo
     for pairs in sets:
         scattered.note(pairs)
     scattered.close()
-    ours, theirs = ([pair[side] for pair in measured] for side in (0, 1))
-    share = 100 * median(theirs) / median(ours)
+    kernel, plain_copy = ([pair[side] for pair in measured] for side in (0, 1))
+    share = 100 * median(plain_copy) / median(kernel)
     per_pair = sorted(100 * b / a for a, b in measured)
     note = (
-        f"{copied // size} blocks; kernel {median(ours):.1f} us ({min(ours):.1f} .. {max(ours):.1f}), "
-        f"device copy {median(theirs):.1f} us ({min(theirs):.1f} .. {max(theirs):.1f}); "
+        f"{copied // size} blocks; kernel {median(kernel):.1f} us ({min(kernel):.1f} .. {max(kernel):.1f}), "
+        f"device copy {median(plain_copy):.1f} us ({min(plain_copy):.1f} .. {max(plain_copy):.1f}); "
         f"shares run by run {per_pair[0]:.2f} .. {per_pair[-1]:.2f}; medians of {runs}"
     )
-    rate = 2 * copied / median(ours) / 1e3
+    rate = 2 * copied / median(kernel) / 1e3
     name = f"{size // KIB} KiB blocks over {pool_bytes / GIB:g} GiB"
     return [
         Row(f"{name}, of a device copy", share, "%", Target(TARGETS[size], at_least=True), note=note),

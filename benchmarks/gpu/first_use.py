@@ -60,9 +60,7 @@ def rows(how: str, measured: list[list[float]], limit: float) -> list[Row]:
     imported, context, used, verified = (median(times) for times in zip(*measured, strict=True))
     target = Target(limit)
     alone = sorted(times[2] for times in measured)
-    note = (
-        f"beyond importing cuda.core ({imported:.3f} s); {alone[0]:.3f} .. {alone[-1]:.3f}; median of {len(measured)}"
-    )
+    note = f"beyond numpy and cuda.core, {imported:.3f} s; {alone[0]:.3f} .. {alone[-1]:.3f}, {len(alone)} runs"
     return [
         Row(f"{how} kernel cache: pool and first apply", used, "s", target, note=note),
         Row(f"{how} kernel cache: with the CUDA context", context + used, "s", target, note=f"context {context:.3f} s"),

@@ -1,6 +1,5 @@
 """Host time of `apply` alone and of a whole host step with it, 256 sequences, the device at work behind it."""
 
-import time
 from statistics import median
 
 import numpy as np
@@ -87,8 +86,6 @@ def decode(steps: int, first: "np.ndarray[tuple[int], np.dtype[np.int64]]", *, o
                 pool.apply(manager.append(ids, ones * (BLOCK_SIZE - 1)))
             if step % PAUSE_EVERY == 0:
                 pool.stream.synchronize()
-        if pool.finished_step() or pool.failure:
-            raise RuntimeError("no step was marked done, so none can have finished")
     return samples[len(samples) // 10 :]
 
 
@@ -110,8 +107,6 @@ def whole_steps(steps: int) -> tuple[list[Sample], float]:
             plan = engine.schedule()
             samples.append(watch.stop())
             updates.append(len(plan.updates))
-            # The model's kernels take a step's time, in which the device also finishes what was put on it.
-            time.sleep(1e-4)
             if step % PAUSE_EVERY == 0 and engine.pool is not None:
                 engine.pool.stream.synchronize()
     engine.manager.check()
