@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,19 +10,13 @@ import typer
 from pagedkv.cli.quantities import whole
 
 if TYPE_CHECKING:
-    from pagedkv.cache import KVCache
-    from pagedkv.pool import DevicePool
-
-BLOCKS, BLOCK_SIZE, TOKEN_BYTES = 64, 16, 72  # 72: no power of two, so a wrong stride cannot hide
-OPERATIONS = 2000
-
-
-class CheckFailedError(Exception):
-    """What an item found, in one sentence."""
+    from pagedkv.backends import Backend
 
 
 def selftest(
-    device: Annotated[str, typer.Option(metavar="auto|host|cuda:N", help="The device to test.")] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="auto|host|cuda:N", help="The device to test; auto is the first GPU, else the host.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="Seed of the random operations.")] = 42,
 ) -> None:
     """Test this installation on a device: bytes, bookkeeping and the simulator against known figures.
@@ -32,15 +25,17 @@ def selftest(
     """
     from pagedkv.arguments import whole_number
     from pagedkv.backends import open_backend
+    from pagedkv.cli.selftest_outcome import CheckFailedError
     from pagedkv.errors import InvalidArgumentError, PagedKVError
 
     whole_number(seed, "--seed")
-    backend = open_backend(device)
+    name = _resolve(device)
+    backend = open_backend(name)
     if not backend.has_bytes:
         raise InvalidArgumentError(f"device {device!r} has addresses only, there is nothing to test; use 'host'")
-    print(f"pagedkv selftest on {backend.name}: {backend.device_name}")
+    _introduce(name, backend)
     failed = 0
-    for title, item in _items(device, seed):
+    for title, item in _items(name, seed):
         try:
             found = item()
         except (CheckFailedError, PagedKVError) as error:
@@ -53,123 +48,35 @@ def selftest(
         raise typer.Exit(1)
 
 
+def _resolve(device: str) -> str:
+    """The device that "auto" means: a test should test the GPU where there is one."""
+    if device != "auto":
+        return device
+    from pagedkv.backends.cuda import cuda_available
+
+    return "cuda:0" if cuda_available() else "host"
+
+
+def _introduce(name: str, backend: Backend) -> None:
+    print(f"pagedkv selftest on {name}: {backend.device_name}")
+    capability = getattr(backend, "compute_capability", None)  # a GPU has one
+    if capability is None:
+        return
+    memory = backend.memory_info()
+    print(f"      GPU: {backend.device_name}")
+    print("      VRAM: " + ("unknown" if memory is None else f"{memory.total // 2**20:,} MB"))
+    print(f"      compute capability: {capability[0]}.{capability[1]}")
+
+
 def _items(device: str, seed: int) -> tuple[tuple[str, Callable[[], str]], ...]:
+    from pagedkv.cli import selftest_blocks, selftest_items
+
     return (
-        ("fill and verify blocks", lambda: _fill_and_verify(device)),
-        ("copy blocks", lambda: _copy(device)),
-        ("a planted wrong byte is found", lambda: _planted_byte(device)),
-        ("random operations", lambda: _random_operations(device, seed)),
-        ("base case against its known figures", lambda: _base_case(device)),
+        ("1 allocator", lambda: selftest_blocks.allocator_item(device)),
+        ("2 page table", lambda: selftest_blocks.page_table_item(device)),
+        ("3 base case, bytes verified, against its known figures", lambda: selftest_items.base_case_item(device)),
+        ("fill and verify blocks", lambda: selftest_items.fill_item(device)),
+        ("copy blocks", lambda: selftest_items.copy_item(device)),
+        ("a planted wrong byte is found", lambda: selftest_items.planted_byte_item(device)),
+        ("random operations", lambda: selftest_items.random_item(device, seed)),
     )
-
-
-def _require(condition: bool, otherwise: str) -> None:  # an `assert` would vanish under python -O
-    if not condition:
-        raise CheckFailedError(otherwise)
-
-
-def _pool(device: str) -> DevicePool:
-    from pagedkv.layout import KVLayout
-    from pagedkv.pool import DevicePool
-
-    return DevicePool(KVLayout(TOKEN_BYTES, BLOCK_SIZE), BLOCKS, device=device)
-
-
-def _fill_and_verify(device: str) -> str:
-    with _pool(device) as pool:
-        ids = list(range(BLOCKS))
-        pool.fill_blocks(ids, ids)
-        wrong = pool.verify_blocks(ids, ids)
-        _require(wrong == 0, f"{wrong} of {BLOCKS} blocks do not hold what was written")
-        return f"{BLOCKS} blocks, {pool.nbytes:,} bytes"
-
-
-def _copy(device: str) -> str:
-    half = BLOCKS // 2
-    with _pool(device) as pool:
-        source, destination = list(range(half)), list(range(half, BLOCKS))
-        pool.fill_blocks(source, source)
-        pool.copy_blocks(list(zip(source, destination, strict=True)))
-        wrong = pool.verify_blocks(source + destination, source + source)
-        _require(wrong == 0, f"{wrong} of {BLOCKS} blocks are wrong after the copy")
-        return f"{half} blocks, sources unchanged"
-
-
-def _planted_byte(device: str) -> str:
-    """A check that cannot fail proves nothing: overwrite one block's first token and expect exactly one wrong."""
-    with _pool(device) as pool:
-        ids = list(range(BLOCKS))
-        pool.fill_blocks(ids, ids)
-        pool.fill_tokens(1, [0], [7 * BLOCK_SIZE])
-        wrong = pool.verify_blocks(ids, ids)
-        _require(wrong == 1, f"1 block was damaged, {wrong} were found")
-        return "1 of 1"
-
-
-def _random_operations(device: str, seed: int) -> str:
-    """Admit, append, truncate and free at random; all invariants and the bytes of what ends, every time."""
-    from pagedkv.cache import open_cache
-
-    generator = random.Random(seed)
-    tokens = 0
-    with open_cache(BLOCKS * BLOCK_SIZE * TOKEN_BYTES, BLOCK_SIZE, TOKEN_BYTES, device=device) as cache:
-        alive: list[int] = []
-        for number in range(OPERATIONS):
-            if generator.random() < 0.2 or not alive:
-                cache.register_sequence(number)
-                alive.append(number)
-            else:
-                tokens += _change_one(cache, alive, generator)
-            cache.manager.check()
-        for seq_id in alive:
-            _end(cache, seq_id)
-        cache.manager.check()
-        free = cache.get_stats().free_blocks
-        _require(free == BLOCKS, f"{BLOCKS - free} blocks were lost")
-    return f"{OPERATIONS:,} operations, {tokens:,} tokens, invariants and bytes after each"
-
-
-def _change_one(cache: KVCache, alive: list[int], generator: random.Random) -> int:
-    """Append to, shorten or end one sequence; a full pool ends one. Returns the tokens appended."""
-    from pagedkv.errors import OutOfBlocksError
-
-    seq_id = generator.choice(alive)
-    length = cache.manager.seq_length(seq_id)
-    action = generator.random()
-    if action < 0.1:
-        cache.truncate_sequence(seq_id, generator.randint(0, length))
-        return 0
-    if action < 0.8:
-        count = generator.randint(1, 3 * BLOCK_SIZE)
-        try:
-            slots = cache.append_tokens(seq_id, count)
-        except OutOfBlocksError:
-            pass
-        else:
-            cache.pool.fill_tokens(seq_id, list(range(length, length + count)), slots)
-            return count
-    _end(cache, seq_id)
-    alive.remove(seq_id)
-    return 0
-
-
-def _end(cache: KVCache, seq_id: int) -> None:
-    slots = cache.manager.slot_mapping([seq_id])
-    wrong = cache.pool.verify_tokens(seq_id, list(range(len(slots))), slots)
-    _require(wrong == 0, f"{wrong} of {len(slots)} tokens of sequence {seq_id} hold other bytes")
-    cache.free_sequence(seq_id)
-
-
-def _base_case(device: str) -> str:
-    """256 MiB, 8 concurrent, 100 completions, seed 42; the figures are those of an independent brute-force count."""
-    from pagedkv.layout import KVLayout
-    from pagedkv.simulate import Load, PoolSpec, Simulation, base_case
-
-    spec = PoolSpec(KVLayout(512, 16), 32768)
-    load = Load(base_case(100, 42), concurrency=8, max_seq_len=256)
-    result = Simulation(spec, load, device=device, verify=True).run()
-    _require(not result.failures, "; ".join(result.failures))
-    known = {"steps": 1778, "completed": 100, "peak_blocks": 81, "total_block_allocs": 1003, "peak_tokens": 1243}
-    for name, value in known.items():
-        _require(result.figures[name] == value, f"{name} is {result.figures[name]}, should be {value}")
-    return ", ".join(f"{value} {name}" for name, value in known.items())

@@ -19,6 +19,7 @@ from pagedkv.pool.pool_memory import PooledMemory
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
 
 
 class PoolBytes(PooledMemory):
@@ -74,6 +75,34 @@ class PoolBytes(PooledMemory):
         ids, names = self._tagged(block_ids, tags)
         kernels = self.backend.kernels
         return self._count("verify_blocks", lambda c, s: kernels.verify_blocks(self._memory, ids, names, c, s), stream)
+
+    def fill_floats(self, block_ids: npt.ArrayLike, values: npt.ArrayLike, stream: AnyStream | None = None) -> None:
+        """Write one number to every float32 of each whole block. block_ids [n]; values: float32 [n] or one for
+        all. Put on `stream`; arguments are read at once.
+
+        Raises InvalidArgumentError for blocks that are no whole number of floats.
+        """
+        ids, numbers = self._valued(block_ids, values)
+        queue = self._queue(stream)
+        self._guard("fill_floats", lambda: self.backend.kernels.fill_floats(self._memory, ids, numbers, queue))
+
+    def verify_floats(self, block_ids: npt.ArrayLike, values: npt.ArrayLike, stream: AnyStream | None = None) -> int:
+        """The number of float32 values that are not their block's number (a NaN never is). Arguments as
+        `fill_floats`; modifies nothing.
+
+        Put on `stream` and waited for.
+        """
+        ids, numbers = self._valued(block_ids, values)
+        kernels = self.backend.kernels
+        return self._count(
+            "verify_floats", lambda c, s: kernels.verify_floats(self._memory, ids, numbers, c, s), stream
+        )
+
+    def scrub_blocks(self, block_ids: npt.ArrayLike, stream: AnyStream | None = None) -> None:
+        """Write zeros over each whole block. block_ids [n]. Put on `stream`."""
+        ids = self._ids(block_ids)
+        queue = self._queue(stream)
+        self._guard("scrub_blocks", lambda: self.backend.kernels.scrub_blocks(self._memory, ids, queue))
 
     def copy_blocks(self, pairs: npt.ArrayLike, stream: AnyStream | None = None) -> None:
         """Copy whole blocks; pairs [n, 2] of (source, destination). Put on `stream` (None: the compute
@@ -167,6 +196,21 @@ class PoolBytes(PooledMemory):
             )
         return ids, names
 
+    def _valued(self, block_ids: npt.ArrayLike, values: npt.ArrayLike) -> tuple[IntArray, Floats]:
+        if self.layout.block_bytes % 4:
+            raise InvalidArgumentError(
+                f"a block of {self.layout.block_bytes} bytes holds no whole number of float32; use fill_blocks"
+            )
+        ids = self._ids(block_ids)
+        numbers = _numbers(values)
+        if len(numbers) == 1:
+            numbers = np.broadcast_to(numbers, len(ids))
+        if len(numbers) != len(ids):
+            raise InvalidArgumentError(
+                f"{len(ids)} block ids and {len(numbers)} values; give one value for every block, or one for all"
+            )
+        return ids, numbers
+
     def _ids(self, block_ids: npt.ArrayLike) -> IntArray:
         return integer_array(block_ids, "block ids", minimum=0, maximum=self.total_blocks - 1)
 
@@ -195,3 +239,10 @@ def check_copies(pairs: npt.NDArray[np.int32], num_blocks: int) -> None:
 
 def _one_for_all(values: IntArray, count: int) -> IntArray:
     return np.broadcast_to(values, count) if len(values) == 1 else values
+
+
+def _numbers(values: npt.ArrayLike) -> Floats:
+    try:
+        return np.asarray(values, np.float32).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"values are no numbers ({error}); give float32 values") from None
