@@ -15,12 +15,13 @@ from typing import Annotated
 
 import typer
 
+from pagedkv.cli.cache import cache
 from pagedkv.cli.doctor import doctor
 from pagedkv.cli.selftest import selftest
 from pagedkv.cli.simulate import simulate
 from pagedkv.errors import PagedKVError
 
-COMMANDS: tuple[Callable[..., None], ...] = (simulate, selftest, doctor)
+COMMANDS: tuple[Callable[..., None], ...] = (simulate, selftest, doctor, cache)
 
 BAD_INPUT = 2
 INTERRUPTED = 130

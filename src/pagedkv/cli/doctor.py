@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
-from importlib.util import find_spec
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-CUDA_PARTS = (("cuda.core", ("cuda-core",)), ("cuda.bindings", ("cuda-bindings",)))
-NVRTC_DISTRIBUTIONS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-DRIVER_LIBRARIES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+if TYPE_CHECKING:
+    from pagedkv.cli.doctor_driver import Gpu
+
+T = TypeVar("T")
 
 
 def doctor() -> None:
@@ -24,7 +26,7 @@ def doctor() -> None:
     _say("python", f"{platform.python_version()} ({sys.executable})")
     _say("platform", f"{platform.platform()}, {os.cpu_count()} CPUs")
     print()
-    core = _native_core()
+    core = _probe("native core", _native_core, False)
     print()
     _cuda()
     print()
@@ -37,6 +39,15 @@ def doctor() -> None:
 
 def _say(name: str, value: str) -> None:
     print(f"  {name + ':':<16} {value}")
+
+
+def _probe(name: str, ask: Callable[[], T], otherwise: T) -> T:
+    """What `ask` says; `otherwise`, and a line, if it raises. A doctor that dies of a finding is of no use."""
+    try:
+        return ask()
+    except Exception as error:
+        _say(name, f"could not be asked: {type(error).__name__}: {error}")
+        return otherwise
 
 
 def _native_core() -> bool:
@@ -60,45 +71,45 @@ def _native_core() -> bool:
 
 
 def _cuda() -> None:
-    from pagedkv.report.document import package_version
+    from pagedkv.cli.doctor_advice import find_problems
+    from pagedkv.cli.doctor_driver import DriverFacts, ask_driver
+    from pagedkv.cli.doctor_packages import PackageFacts, ask_packages
 
-    missing = []
-    for module, distributions in CUDA_PARTS:
-        found = _module_exists(module) and next(filter(None, map(package_version, distributions)), "version unknown")
-        _say(module, found or "not installed")
-        if not found:
-            missing.append(module)
-    nvrtc = [f"{name} {version}" for name in NVRTC_DISTRIBUTIONS if (version := package_version(name))]
-    _say("NVRTC", ", ".join(nvrtc) or "not installed as a package")
-    driver = _driver()
-    _say("CUDA driver", driver or "not found")
-    if driver is None:
-        print("  note: no NVIDIA driver on this machine; everything but device 'cuda:N' works without one")
-    elif missing or not nvrtc:
-        print("  note: for the GPU, install the CUDA extra: pip install 'pagedkv[cuda]' (or 'pagedkv[cuda12]')")
-    print("  note: devices are 'host', 'null' and, with the cuda extra and a driver, 'cuda:N'")
+    packages = _probe("CUDA packages", ask_packages, PackageFacts())
+    _say("cuda-core", packages.core or "not installed")
+    _say("cuda-bindings", packages.bindings or "not installed")
+    compiler = "" if packages.compiler is None else " (CUDA {}.{})".format(*packages.compiler)
+    _say("NVRTC", (packages.nvrtc or "not installed as a package") + compiler)
+    _probe("kernel cache", _kernel_cache, None)
+    driver = _probe("CUDA driver", ask_driver, DriverFacts())
+    supported = "" if driver.cuda is None else ", supports CUDA {}.{}".format(*driver.cuda)
+    number = driver.version or "of unknown version"
+    _say("CUDA driver", "not found" if driver.library is None else f"{number} ({driver.library}){supported}")
+    for gpu in driver.gpus:
+        _say(f"GPU {gpu.ordinal}", _in_words(gpu))
+    problems = find_problems(driver, packages)
+    for problem in problems:
+        print(f"  problem: {problem.what}")
+        print(f"     mend: {problem.mend}")
+    if not driver.gpus:
+        print("  note: no GPU can be used here; everything but device 'cuda:N' works without one")
+    elif not problems:
+        print("  note: the GPU part is complete; 'pagedkv selftest' proves that it works")
 
 
-def _module_exists(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # the parent package is missing
-        return False
+def _in_words(gpu: Gpu) -> str:
+    free = "free memory unknown" if gpu.free_bytes is None else f"{gpu.free_bytes // 2**20:,} MB free"
+    capability = "{}.{}".format(*gpu.capability)
+    return f"{gpu.name}, {gpu.total_bytes // 2**20:,} MB VRAM, {free}, compute capability {capability}"
 
 
-def _driver() -> str | None:
-    """Ask the driver library for its version and devices; None if there is no library."""
-    for name in DRIVER_LIBRARIES:
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        version, devices = ctypes.c_int(0), ctypes.c_int(0)
-        if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
-            return f"{name}, which does not answer"
-        text = f"{name}, CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-        status = library.cuInit(0)
-        if status != 0 or library.cuDeviceGetCount(ctypes.byref(devices)) != 0:
-            return f"{text}, no usable device (cuInit gave {status})"
-        return f"{text}, {devices.value} devices"
-    return None
+def _kernel_cache() -> None:
+    from pagedkv.kernels.cubin_cache import cache_path, cache_size, read_cubin
+
+    _say("kernel cache", f"{cache_path()}, {cache_size():,} bytes")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_cubin("doctor", "0")  # there is none; a folder that is not used is warned of
+    for warning in caught:
+        what, _, mend = str(warning.message).rpartition("; ")
+        print(f"  problem: {what}\n     mend: {mend}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pagedkv.cli.selftest_outcome import require
 
 if TYPE_CHECKING:
-    from pagedkv import BlockAllocator
+    from pagedkv._core import BlockAllocator
     from pagedkv.pool import DevicePool
 
 POOL_BYTES = 64 * 2**20
@@ -41,7 +41,7 @@ def allocator_item(device: str) -> str:
 
 def page_table_item(device: str) -> str:
     """Three blocks that are not neighbors behind one page table, reached by their logical index only."""
-    from pagedkv import PageTable
+    from pagedkv._core import PageTable
 
     pool, allocator = _open(device)
     with pool:
@@ -68,7 +68,9 @@ def page_table_item(device: str) -> str:
 
 
 def _open(device: str) -> tuple[DevicePool, BlockAllocator]:
-    from pagedkv import BlockAllocator, DevicePool, KVLayout
+    from pagedkv._core import BlockAllocator
+    from pagedkv.layout import KVLayout
+    from pagedkv.pool import DevicePool
 
     layout = KVLayout(TOKEN_BYTES, BLOCK_SIZE)
     pool = DevicePool(layout, layout.blocks_in(POOL_BYTES), device=device)
