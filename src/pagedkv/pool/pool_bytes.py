@@ -243,6 +243,13 @@ def _one_for_all(values: IntArray, count: int) -> IntArray:
 
 def _numbers(values: npt.ArrayLike) -> Floats:
     try:
-        return np.asarray(values, np.float32).reshape(-1)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"values are no numbers ({error}); give float32 values") from None
+        given = np.asarray(values).reshape(-1)
+    except ValueError as error:  # lists of different lengths
+        raise InvalidArgumentError(f"values are no array ({error}); give float32 values") from None
+    if given.dtype.kind not in "iuf":  # NumPy would make numbers of None, text and booleans
+        raise InvalidArgumentError(f"values has dtype {given.dtype}; give float32 values")
+    with np.errstate(over="ignore"):
+        numbers = given.astype(np.float32)
+    if not np.array_equal(np.isinf(numbers), np.isinf(given)):
+        raise InvalidArgumentError("a value is beyond what float32 holds; give float32 values")
+    return numbers
