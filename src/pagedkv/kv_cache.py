@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pagedkv._core import Admission, BlockAllocator, CacheStats, CsrTables, PageTable, StepPlan
 from pagedkv.arguments import whole_number
-from pagedkv.errors import InvalidArgumentError
+from pagedkv.errors import InvalidArgumentError, SequenceStateError
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.streams import Stream
@@ -32,6 +32,10 @@ class KVCache:
     """
 
     def __init__(self, manager: KVCacheManager, pool: DevicePool) -> None:
+        if not isinstance(manager, KVCacheManager) or not isinstance(pool, DevicePool):
+            raise InvalidArgumentError(
+                f"a cache binds a KVCacheManager and a DevicePool, not {type(manager).__name__}, {type(pool).__name__}"
+            )
         shapes = [(m.num_blocks, m.scratch_blocks) for m in (manager, pool)]
         if shapes[0] != shapes[1] or manager.block_size != pool.layout.block_size:
             raise InvalidArgumentError(
@@ -40,6 +44,7 @@ class KVCache:
             )
         self.manager = manager
         self.pool = pool
+        self._ensure_in_step()
         manager.allocator.bind_pool(pool.base, pool.layout.block_bytes)
 
     @property
@@ -52,13 +57,13 @@ class KVCache:
         """Tokens a block."""
         return self.manager.block_size
 
-    # --- sequences, one at a time
-    # -------------------------------------------------------------------------------------
+    # sequences, one at a time
 
     def register_sequence(self, seq_id: int, tokens: npt.ArrayLike = ()) -> int:
         """Register a sequence, with blocks reserved for its prompt; returns its cached tokens. Modifies the
         manager only.
         """
+        self.pool.ensure_usable("register_sequence")
         return self.manager.register_sequence(seq_id, tokens)
 
     def append_token(self, seq_id: int) -> int:
@@ -94,17 +99,18 @@ class KVCache:
         slot = int(self.manager.slot_mapping([seq_id], starts=[place], stops=[place + 1])[0])
         return self.pool.token_ptr(*divmod(slot, self.manager.block_size))
 
-    # --- batches, planned and applied
-    # ---------------------------------------------------------------------------------
+    # batches, planned and applied
 
     def admit(self, seq_id: int, tokens: npt.ArrayLike, **options: Any) -> Admission:
         """As KVCacheManager.admit. Modifies the manager only; the first plan that names the sequence carries
         its blocks.
         """
+        self.pool.ensure_usable("admit")
         return self.manager.admit(seq_id, tokens, **options)
 
     def try_admit(self, seq_id: int, tokens: npt.ArrayLike, **options: Any) -> Admission | None:
         """As KVCacheManager.try_admit: None when there are too few blocks now."""
+        self.pool.ensure_usable("try_admit")
         return self.manager.try_admit(seq_id, tokens, **options)
 
     def append(
@@ -116,7 +122,7 @@ class KVCache:
         partial: bool = False,
     ) -> StepPlan:
         """As KVCacheManager.append; the plan is applied."""
-        self.pool.ensure_usable("append")
+        self._ready("append")
         return self._applied(self.manager.append(seq_ids, counts, tokens=tokens, partial=partial))
 
     def try_append(
@@ -128,18 +134,18 @@ class KVCache:
         partial: bool = False,
     ) -> StepPlan | None:
         """As try_append of the manager: None when there are too few blocks now; else the plan is applied."""
-        self.pool.ensure_usable("try_append")
+        self._ready("try_append")
         plan = self.manager.try_append(seq_ids, counts, tokens=tokens, partial=partial)
         return None if plan is None else self._applied(plan)
 
     def reserve(self, seq_ids: npt.ArrayLike, upto: npt.ArrayLike) -> StepPlan:
         """As KVCacheManager.reserve; the plan is applied."""
-        self.pool.ensure_usable("reserve")
+        self._ready("reserve")
         return self._applied(self.manager.reserve(seq_ids, upto))
 
     def try_reserve(self, seq_ids: npt.ArrayLike, upto: npt.ArrayLike) -> StepPlan | None:
         """As KVCacheManager.try_reserve; the plan is applied."""
-        self.pool.ensure_usable("try_reserve")
+        self._ready("try_reserve")
         plan = self.manager.try_reserve(seq_ids, upto)
         return None if plan is None else self._applied(plan)
 
@@ -155,8 +161,7 @@ class KVCache:
         """As KVCacheManager.free. Modifies the manager only."""
         self.manager.free(seq_ids, after=after)
 
-    # --- steps
-    # --------------------------------------------------------------------------------------------------------
+    # steps
 
     def step_done(self, step: int, stream: Stream | None = None) -> None:
         """As DevicePool.step_done: the kernels of `step` are all put on `stream`."""
@@ -176,8 +181,7 @@ class KVCache:
         """As KVCacheManager.retire, for an engine that knows by itself that `step` has finished."""
         self.manager.retire(step)
 
-    # --- what there is
-    # ------------------------------------------------------------------------------------------------
+    # what there is
 
     def block_table(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int32]:
         """As KVCacheManager.block_table; modifies nothing but `out`."""
@@ -230,22 +234,37 @@ class KVCache:
         """Recount everything; raises PagedKVError naming the first broken invariant."""
         self.manager.check()
 
-    # --- life -----------------------------------------------------------------------------------------------
-    # ----------
+    # life
 
     def close(self) -> None:
         """Close the pool: waits for its compute stream, frees its memory. Safe to call twice, and on a lost
         pool.
         """
+        if not self.pool.closed:
+            self.manager.allocator.bind_pool(0, 0)  # its addresses end with the pool
         self.pool.close()
 
     def __enter__(self) -> Self:
+        self.pool.ensure_usable("entering the cache's context")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _ready(self, call: str) -> None:
+        self.pool.ensure_usable(call)
+        self._ensure_in_step()
+
+    def _ensure_in_step(self) -> None:
+        """Every plan of the manager has been applied; one that somebody made aside would be lost without a word."""
+        made, applied = self.manager.last_step, self.pool.applied_step
+        if made != applied:
+            raise SequenceStateError(
+                f"the manager has planned step {made}, this pool has applied step {applied}; make every plan through "
+                "the cache, or open the pool with first_step=manager.last_step + 1"
+            )
 
     def _applied(self, plan: StepPlan) -> StepPlan:
         self.pool.apply(plan)

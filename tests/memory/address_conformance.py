@@ -123,8 +123,10 @@ class AddressConformance:
             pool.token_ptr(0, 4)
 
     def test_a_pool_takes_plans_in_step_order_and_finishes_their_steps(self, backend: Backend) -> None:
-        with DevicePool(KVLayout(48, 4), 10, device=backend) as pool:
-            pool.apply(plan(1, copies=[(0, 1)], updates=[(0, 0, 1)]))
+        with DevicePool(KVLayout(48, 4), 10, device=backend, first_step=3) as pool:
+            with pytest.raises(InvalidArgumentError, match="step 4"):
+                pool.apply(plan(4))
+            pool.apply(plan(3, copies=[(0, 1)], updates=[(0, 0, 1)]))
             pool.apply(plan(4, updates=[(2, 3, 9)]))
             with pytest.raises(InvalidArgumentError, match="step 4"):
                 pool.apply(plan(4))
@@ -140,6 +142,15 @@ class AddressConformance:
         pool.apply(plan(1, updates=[(0, 0, 1)]))
         pool.close()
         pool.close()
-        for call in (lambda: pool.apply(plan(2)), pool.finished_step, lambda: pool.step_done(1)):
+        calls = (
+            lambda: pool.apply(plan(2)),
+            pool.finished_step,
+            lambda: pool.step_done(1),
+            lambda: pool.base,
+            lambda: pool.block_ptr(0),
+            lambda: pool.token_ptr(0, 0),
+            pool.__enter__,
+        )
+        for call in calls:
             with pytest.raises(BackendError, match="closed"):
                 call()

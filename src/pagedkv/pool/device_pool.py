@@ -19,7 +19,7 @@ from typing import Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv.arguments import INT32_MAX
+from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend, open_backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import TableMemory
@@ -52,6 +52,7 @@ class DevicePool(PoolBytes):
     device: "auto", "host", "null", "cuda:N", or an open Backend. memory: the caller's writable, contiguous
     bytes to use instead of allocating; never copied, never freed. Raises InvalidArgumentError for bad sizes
     and BackendError when the memory cannot be had. A context manager: leaving it closes the pool.
+    first_step: the step of the first plan that it applies; manager.last_step + 1 for a pool beside a running manager.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class DevicePool(PoolBytes):
         device: str | Backend = "auto",
         memory: object = None,
         scratch_blocks: int = 0,
+        first_step: int = 1,
     ) -> None:
         super().__init__(layout, num_blocks, device=device, memory=memory, scratch_blocks=scratch_blocks)
         pad = self.num_blocks if self.scratch_blocks else 0
@@ -74,7 +76,7 @@ class DevicePool(PoolBytes):
         )
         self.backend.kernels.prepare(self._memory)
         self._steps = StepEvents(self.backend)
-        self._applied_step = 0
+        self._applied_step = whole_number(first_step, "first_step", minimum=1) - 1
 
     @classmethod
     def fit(
@@ -115,8 +117,8 @@ class DevicePool(PoolBytes):
         """
         self.ensure_usable("apply")
         queue = self._queue(stream)
-        step, copies, updates = plan.step, plan.copies, plan.updates
-        if step <= self._applied_step:
+        step, copies, updates = _contents(plan)
+        if step != self._applied_step + 1:
             raise InvalidArgumentError(
                 f"step {step} was to be applied after step {self._applied_step}; apply every plan once, in step order"
             )
@@ -136,6 +138,7 @@ class DevicePool(PoolBytes):
         """
         queue = self._queue(stream)
         self.ensure_usable("step_done")
+        whole_number(step, "step")
         if step > self._applied_step:
             raise InvalidArgumentError(
                 f"step {step} cannot be done, its plan is not applied; the last one applied is {self._applied_step}"
@@ -188,6 +191,7 @@ class DevicePool(PoolBytes):
                 self.backend.free(buffer)
 
     def __enter__(self) -> Self:
+        self.ensure_usable("entering the pool's context")
         return self
 
     def __exit__(
@@ -218,3 +222,12 @@ class DevicePool(PoolBytes):
         event = self.backend.event()
         first.record(event)
         second.wait(event)
+
+
+def _contents(plan: AppliedPlan) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    try:
+        return plan.step, plan.copies, plan.updates
+    except AttributeError:
+        raise InvalidArgumentError(
+            f"a {type(plan).__name__} is no step plan; give what append or reserve returned"
+        ) from None

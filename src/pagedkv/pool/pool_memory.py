@@ -28,6 +28,8 @@ class PooledMemory:
     def __init__(
         self, layout: KVLayout, num_blocks: int, *, device: str | Backend, memory: object, scratch_blocks: int
     ) -> None:
+        if not isinstance(layout, KVLayout):
+            raise InvalidArgumentError(f"layout is a {type(layout).__name__}; give a KVLayout")
         self.layout = layout
         self.num_blocks = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
         self.scratch_blocks = whole_number(scratch_blocks, "scratch_blocks", maximum=INT32_MAX - self.num_blocks)
@@ -42,7 +44,8 @@ class PooledMemory:
 
     @property
     def base(self) -> int:
-        """Device address of block 0. Valid until `close`."""
+        """Device address of block 0. Valid until `close`; raises BackendError afterwards."""
+        self._ensure_open("base")
         return self._base
 
     @property
@@ -71,19 +74,22 @@ class PooledMemory:
         """Device address of a block. Raises InvalidArgumentError for an id outside; valid until `close`;
         touches no bytes.
         """
-        return self._base + self._block(block_id) * self.layout.block_bytes
+        return self.base + self._block(block_id) * self.layout.block_bytes
 
     def token_ptr(self, block_id: int, offset: int) -> int:
         """Device address of token `offset` of a block. As `block_ptr`."""
-        return self._base + self.layout.token_offset(self._block(block_id), offset)
+        return self.base + self.layout.token_offset(self._block(block_id), offset)
 
     def ensure_usable(self, call: str) -> None:
         """Raise BackendError if the pool is closed or lost; `call` names what was about to be done."""
-        if self._closed:
-            raise BackendError(name="POOL_CLOSED", text="this pool is closed; open a new one", call=call)
+        self._ensure_open(call)
         if self._failure is not None:
             text = f"this pool is lost since {self._failure}; close it and open a new one"
             raise BackendError(name="POOL_LOST", text=text, call=call)
+
+    def _ensure_open(self, call: str) -> None:
+        if self._closed:
+            raise BackendError(name="POOL_CLOSED", text="this pool is closed; open a new one", call=call)
 
     def _queue(self, stream: AnyStream | None) -> Stream:
         """The stream that a call works on. Handle 0 is a stream too, CUDA's default one."""
