@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "results.hpp"
 
@@ -71,12 +72,19 @@ nb::object slot_mapping(Manager& self, nb::handle seq_ids, nb::handle starts, nb
     return target ? nb::borrow(out) : own(std::move(slots), n);
 }
 
+bool overlap(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
+    const std::less<> before;
+    return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+}
+
 CsrTables csr_into(Manager& self, const Int64s& ids, nb::handle out) {
     if (!nb::isinstance<nb::tuple>(out) || nb::len(out) != 3)
         throw InvalidArgument("out must be a tuple of three int32 arrays (indptr, indices, last_page_len)");
     const nb::object indptr = out[0], indices = out[1], last = out[2];
     const auto a = out_int32(indptr, "indptr", 1), b = out_int32(indices, "indices", 1),
                c = out_int32(last, "last_page_len", 1);
+    if (overlap(a.span, b.span) || overlap(b.span, c.span) || overlap(a.span, c.span))
+        throw InvalidArgument("indptr, indices and last_page_len share memory; give three separate arrays");
     const auto n = static_cast<std::int64_t>(ids.span().size());
     if (a.rows < n + 1) too_small("indptr", n + 1, a.rows);
     if (c.rows < n) too_small("last_page_len", n, c.rows);

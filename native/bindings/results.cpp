@@ -177,6 +177,7 @@ void bind_stats(nb::module_& m) {
                 return nb::isinstance<CacheStats>(other) && as_dict(s).equal(as_dict(nb::cast<const CacheStats&>(other)));
             },
             nb::sig("def __eq__(self, other: object, /) -> bool"))
+        .def("__hash__", [](const CacheStats& s) { return nb::hash(nb::tuple(as_dict(s).values())); })
         .def("__repr__", [](const CacheStats& s) { return nb::str("CacheStats({})").format(as_dict(s)); });
 }
 

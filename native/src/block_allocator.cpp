@@ -1,5 +1,7 @@
 #include "pagedkv/block_allocator.hpp"
 
+#include <limits>
+
 #include "pagedkv/errors.hpp"
 
 namespace pagedkv {
@@ -27,6 +29,10 @@ BlockAllocator::BlockAllocator(std::int64_t num_blocks, std::int64_t block_size_
 void BlockAllocator::bind_pool(std::uint64_t base, std::int64_t block_size_bytes) {
     if (block_size_bytes < 0)
         throw InvalidArgument(join("block_size_bytes is ", block_size_bytes, "; give the bytes of one block"));
+    const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - base;
+    if (block_size_bytes > 0 && room / static_cast<std::uint64_t>(block_size_bytes) < static_cast<std::uint64_t>(total_))
+        throw InvalidArgument(join(total_, " blocks of ", block_size_bytes, " bytes from address ", base,
+                                   " do not fit 64 bits; give the pool's real address and block size"));
     base_ = base;
     bytes_ = block_size_bytes;
 }

@@ -43,6 +43,7 @@ StepPlan StepPlan::from_bytes(std::string_view bytes) {
     std::memcpy(header, bytes.data(), sizeof header);
     if (static_cast<std::uint64_t>(header[0]) != kMagic)
         throw InvalidArgument("these bytes are not a step plan of format 1; use StepPlan.to_bytes of the same version");
+    if (header[1] < 0) throw InvalidArgument(join("a step plan cannot have step ", header[1], "; the bytes are damaged"));
     const Counts counts{header[2], header[3], header[4], header[5]};
     for (const std::int64_t n : {counts.served, counts.slots, counts.copies, counts.updates})
         if (n < 0 || n > kMostItems)
