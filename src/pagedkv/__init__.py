@@ -7,39 +7,59 @@ GPU memory treated as an operating system treats RAM: one pool, uniform blocks, 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pagedkv._core import (
-    Admission,
-    BlockAllocator,
-    BlockState,
-    CacheStats,
-    CsrTables,
-    PageTable,
-    PhysicalBlock,
-    StepPlan,
-)
-from pagedkv.errors import (
-    BackendError,
-    InvalidArgumentError,
-    NeverFitsError,
-    OutOfBlocksError,
-    PagedKVError,
-    SequenceStateError,
-    TraceError,
-)
-from pagedkv.manager import KVCacheManager
-
 if TYPE_CHECKING:
+    from pagedkv._core import (
+        Admission,
+        BlockAllocator,
+        BlockState,
+        CacheStats,
+        CsrTables,
+        PageTable,
+        PhysicalBlock,
+        StepPlan,
+    )
     from pagedkv.cache import KVCache, open_cache
+    from pagedkv.errors import (
+        BackendError,
+        InvalidArgumentError,
+        NeverFitsError,
+        OutOfBlocksError,
+        PagedKVError,
+        SequenceStateError,
+        TraceError,
+    )
     from pagedkv.layout import KVLayout
+    from pagedkv.manager import KVCacheManager
     from pagedkv.pool import DevicePool
 
-# Imported when first named: who only keeps books need not pay for the memory layer.
-_LAZY = {
-    "DevicePool": "pagedkv.pool",
-    "KVCache": "pagedkv.cache",
-    "KVLayout": "pagedkv.layout",
-    "open_cache": "pagedkv.cache",
+# Where each name lives, imported when it is first named: who only keeps books need not pay for the memory layer, and
+# the command line can listen for Ctrl-C before anything heavy is loaded.
+_HOMES = {
+    "pagedkv._core": (
+        "Admission",
+        "BlockAllocator",
+        "BlockState",
+        "CacheStats",
+        "CsrTables",
+        "PageTable",
+        "PhysicalBlock",
+        "StepPlan",
+    ),
+    "pagedkv.cache": ("KVCache", "open_cache"),
+    "pagedkv.errors": (
+        "BackendError",
+        "InvalidArgumentError",
+        "NeverFitsError",
+        "OutOfBlocksError",
+        "PagedKVError",
+        "SequenceStateError",
+        "TraceError",
+    ),
+    "pagedkv.layout": ("KVLayout",),
+    "pagedkv.manager": ("KVCacheManager",),
+    "pagedkv.pool": ("DevicePool",),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Admission",
@@ -66,12 +86,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'pagedkv' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
+    value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_HOME_OF})

@@ -35,6 +35,31 @@ def test_closed_standard_output_is_no_traceback(more: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@posix
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", ["--version", "--help", "simulate --help", "doctor", "cache"])
+def test_no_output_at_all_is_a_message_too(arguments: str) -> None:
+    line = f"{sys.executable} -m pagedkv.cli {arguments} > /dev/full"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: output was not written (No space left on device)\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_file_that_takes_no_bytes_fails_before_the_run() -> None:
+    done = subprocess.run([*COMMAND, "--json", "/dev/full"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written (No space left on device)" in done.stderr
+
+
+def test_what_a_file_holds_survives_a_run_that_fails(tmp_path: Path) -> None:
+    file = tmp_path / "old.json"
+    file.write_text("old", encoding="utf-8")
+    arguments = [*COMMAND, "--device", "nowhere", "--json", str(file)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert file.read_text(encoding="utf-8") == "old"
+
+
 def test_the_trace_is_not_overwritten_by_its_document(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,48,10\n", encoding="utf-8")

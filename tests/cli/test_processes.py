@@ -66,6 +66,20 @@ def test_ctrl_c_before_the_first_step(tmp_path: Path) -> None:
     assert err == "interrupted\n"
 
 
+@posix
+@pytest.mark.parametrize("milliseconds", range(60, 400, 20))
+def test_ctrl_c_while_it_starts(milliseconds: int) -> None:
+    """From the moment that our first line runs: before it, the interpreter answers, in its own words."""
+    listening = subprocess.Popen([*HEARS_CTRL_C, "simulate"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(milliseconds / 1000)
+    listening.send_signal(signal.SIGINT)
+    _, err = listening.communicate(timeout=60)
+    if "<frozen site>" in err or "sitecustomize" in err:  # not ours yet
+        pytest.skip("the interpreter itself was still starting")
+    assert "Traceback" not in err
+    assert listening.returncode in (0, 130)  # 0: it was faster than the signal
+
+
 def in_terminal(*arguments: str, columns: int, environment: dict[str, str]) -> str:
     """Run on a pseudo-terminal of that width and return all it showed."""
     import pty

@@ -12,7 +12,7 @@ import pytest
 
 import pagedkv
 import pagedkv.errors
-from pagedkv.cli import COMMANDS
+from pagedkv.cli.application import COMMANDS
 
 from .pages import REPOSITORY, blocks
 

@@ -97,9 +97,10 @@ def simulate(
         if target is not None:
             target.discard()
         raise
+    # The dashboard first: should the file fail after all, the figures are not lost.
+    _print(document, quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
     if target is not None:
         target.write(document)
-    _print(document, quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
     raise typer.Exit(EXIT_CODES[document["outcome"]])
 
 

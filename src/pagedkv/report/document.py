@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import stat
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from pagedkv.errors import InvalidArgumentError
 
@@ -35,6 +37,17 @@ def package_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _probe(file: BinaryIO) -> None:
+    """Opening proves little: a full disk or device refuses the first byte. Write one, and take it back."""
+    mode = os.fstat(file.fileno()).st_mode
+    if stat.S_ISREG(mode):
+        end = file.seek(0, os.SEEK_END)
+        file.write(b"\n")
+        file.truncate(end)
+    elif stat.S_ISCHR(mode):
+        file.write(b"\n")  # white space before JSON means nothing
 
 
 class JsonFile:
@@ -74,9 +87,10 @@ class JsonFile:
             raise self._error("no file name")
         try:
             self._created = not path.exists()
-            with path.open("a", encoding="utf-8"):
-                pass
+            with path.open("ab", buffering=0) as file:
+                _probe(file)
         except OSError as error:
+            self.discard()
             self._created = False
             raise self._error(error.strerror) from error
 
