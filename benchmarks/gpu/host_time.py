@@ -22,7 +22,7 @@ class Bound(Engine):
     pool: DevicePool | None = None
 
     def bind(self) -> None:
-        self.pool = DevicePool(LAYOUT, self.manager.num_blocks, device="cuda:0")
+        self.pool = DevicePool(LAYOUT, self.manager.num_blocks, device="cuda:0", first_step=self.manager.last_step + 1)
 
     def schedule(self) -> StepPlan:
         if self.pool is None:

@@ -1,4 +1,6 @@
-"""A pool of 100 GiB, until it is ready: the allocation, the address space, nothing touched."""
+"""A pool of 100 GiB, until it is ready: the first of a process, as an engine opens it, and one right after another was
+closed, when the driver has just taken that memory back and must clear it.
+"""
 
 from statistics import median
 
@@ -29,9 +31,11 @@ def run(settings: Settings) -> list[Row]:
         watch = Stopwatch()
         pool.close()
         closed.append(watch.stop().wall_ns / 1e6)
-    note = f"median of {len(opened)}; {min(opened):.2f} .. {max(opened):.2f}"
+    again = opened[1:]
+    note = f"median of {len(again)}; {min(again):.2f} .. {max(again):.2f}"
     return [
-        Row(f"pool of {size / GIB:g} GiB ready", median(opened), "ms", Target(TARGET_MS), note=note),
+        Row(f"pool of {size / GIB:g} GiB ready, the first of a process", opened[0], "ms", Target(TARGET_MS)),
+        Row(f"pool of {size / GIB:g} GiB ready, right after one was closed", median(again), "ms", note=note),
         Row(f"pool of {size / GIB:g} GiB closed", median(closed), "ms"),
     ]
 

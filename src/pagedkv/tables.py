@@ -36,11 +36,11 @@ class BlockTables:
         pad: int,
         width_limit: int,
         block_size: int,
-        compute_stream: Callable[[], Stream],
+        stream: Stream,
     ) -> None:
         self._backend = backend
         self._block_size = block_size
-        self._compute_stream = compute_stream
+        self.compute_stream = stream  # the pool's; it says when that changes
         self._pad = pad
         self._width_limit = width_limit
         self._table: TableMemory | None = None
@@ -174,7 +174,7 @@ class BlockTables:
     def _run(self, work: Callable[[Kernels, TableMemory, Stream], None], stream: AnyStream | None) -> None:
         if self._table is None:
             raise InvalidArgumentError("no plan with table updates has been applied; apply one before tables are read")
-        queue = self._compute_stream() if stream is None else self._backend.as_stream(stream)
+        queue = self.compute_stream if stream is None else self._backend.as_stream(stream)
         work(self._backend.kernels, self._table, queue)
 
     def release(self) -> list[Buffer]:

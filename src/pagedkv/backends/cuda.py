@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv.backends import MemoryInfo, cuda_memory
-from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.cuda_driver import Driver, driver_error
 from pagedkv.backends.cuda_kernels import CudaKernels
 from pagedkv.backends.cuda_memory import CudaBuffer, own_buffer
 from pagedkv.backends.cuda_stream import CudaEvent, CudaStream, as_stream
@@ -77,13 +77,7 @@ def load_driver(asked: str = "a GPU") -> Any:
 
 def _check(module: Any, code: Any, call: str) -> None:
     if code != module.CUresult.CUDA_SUCCESS:
-        _, name = module.cuGetErrorName(code)
-        _, text = module.cuGetErrorString(code)
-        raise BackendError(
-            name=(name or b"CUDA_ERROR").decode(),
-            text=f"{(text or b'unknown error').decode()}; run 'pagedkv doctor', or use device='host'",
-            call=call,
-        )
+        raise driver_error(module, code, call, "; run 'pagedkv doctor', or use device='host'")
 
 
 class CudaBackend:
@@ -126,10 +120,7 @@ class CudaBackend:
     @property
     def compute_capability(self) -> tuple[int, int]:
         """(major, minor)."""
-        return (
-            self._driver.attribute("COMPUTE_CAPABILITY_MAJOR"),
-            self._driver.attribute("COMPUTE_CAPABILITY_MINOR"),
-        )
+        return self._driver.compute_capability
 
     def allocate(self, nbytes: int) -> CudaBuffer:
         return cuda_memory.allocate(self._driver, nbytes)

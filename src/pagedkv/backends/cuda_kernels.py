@@ -57,22 +57,21 @@ class CudaKernels:
         queue = as_stream(self._driver, stream)
         if not len(copies) and not len(updates):
             return
-        with self._driver.current():
-            slab, (pairs, entries) = self.staging.upload((copies, updates), queue)
+        with self._driver.current(), self.staging.uploaded((copies, updates), queue) as (pairs, entries):
             if len(copies):
-                self._copy(memory, pairs, len(copies), queue)
+                self._each_block("copy_blocks", memory, pairs, len(copies), queue)
             if len(updates) and table is not None:
-                kernel = self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
-                grid = flat_grid(len(updates))
-                kernel.launch(grid, TABLE_THREADS, queue, table.buffer.address, table.width, entries, len(updates))
-            self.staging.done(slab, queue)
+                self._scatter(table, entries, len(updates), queue)
 
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         self.carry_out(memory, pairs, None, np.zeros((0, 3), np.int32), stream)
 
     def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
-        unused = PoolMemory(table.buffer, None, 0)  # type: ignore[arg-type]  # no copies: never read
-        self.carry_out(unused, np.zeros((0, 2), np.int32), table, updates, stream)
+        queue = as_stream(self._driver, stream)
+        if not len(updates):
+            return
+        with self._driver.current(), self.staging.uploaded((updates,), queue) as (entries,):
+            self._scatter(table, entries, len(updates), queue)
 
     def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
         self._rows(memory, memory.layout.block_bytes, (tags, None, block_ids), None, stream)
@@ -104,19 +103,11 @@ class CudaKernels:
         self._floats("verify_float", memory, block_ids, values, (counter.address,), stream)
 
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
+        queue = as_stream(self._driver, stream)
         if not len(block_ids):
             return
-        queue = as_stream(self._driver, stream)
-        shape = copy_shape(memory.layout.block_bytes, len(block_ids), _alignment(memory))
-        with self._driver.current():
-            slab, (ids,) = self.staging.upload((np.ascontiguousarray(block_ids),), queue)
-            kernel = self.store.get("scrub", _COPY, **shape.macros)
-            for start in range(0, len(block_ids), shape.blocks_a_launch):
-                count = min(shape.blocks_a_launch, len(block_ids) - start)
-                grid = (count * shape.chunks_per_block, 1, 1)
-                arguments = (memory.buffer.address, ids + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
-                kernel.launch(grid, shape.threads, queue, *arguments)
-            self.staging.done(slab, queue)
+        with self._driver.current(), self.staging.uploaded((np.ascontiguousarray(block_ids),), queue) as (ids,):
+            self._each_block("scrub", memory, ids, len(block_ids), queue)
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
         kernel = self.store.get("grow_table", _GROW, THREADS=TABLE_THREADS)
@@ -144,13 +135,18 @@ class CudaKernels:
             self.staging.close()
             self.store.close()
 
-    def _copy(self, memory: PoolMemory, pairs: int, count: int, queue: CudaStream) -> None:
+    def _scatter(self, table: TableMemory, entries: int, count: int, queue: CudaStream) -> None:
+        kernel = self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
+        kernel.launch(flat_grid(count), TABLE_THREADS, queue, table.buffer.address, table.width, entries, count)
+
+    def _each_block(self, name: str, memory: PoolMemory, items: int, count: int, queue: CudaStream) -> None:
+        """Launch copy_blocks or scrub over `count` items of 8 bytes each: a pair of int32 ids, an int64 id."""
         shape = copy_shape(memory.layout.block_bytes, count, _alignment(memory))
-        kernel = self.store.get("copy_blocks", _COPY, **shape.macros)
+        kernel = self.store.get(name, _COPY, **shape.macros)
         for start in range(0, count, shape.blocks_a_launch):
             part = min(shape.blocks_a_launch, count - start)
             grid = (part * shape.chunks_per_block, 1, 1)
-            arguments = (memory.buffer.address, pairs + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
+            arguments = (memory.buffer.address, items + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
             kernel.launch(grid, shape.threads, queue, *arguments)
 
     def _rows(
@@ -168,8 +164,7 @@ class CudaKernels:
         given = [np.ascontiguousarray(a, np.int64) for a in (owners, indices, positions) if a is not None]
         shape = row_shape(row_bytes, len(indices), _alignment(memory))
         macros = {**shape.macros, "POSITIONS": int(positions is not None)}
-        with self._driver.current():
-            slab, places = self.staging.upload(given, queue)
+        with self._driver.current(), self.staging.uploaded(given, queue) as places:
             spots = places[2] if positions is not None else 0
             arguments: list[Any] = [memory.buffer.address, places[0], spots, places[1], len(indices), row_bytes]
             if counter is None:
@@ -178,7 +173,6 @@ class CudaKernels:
                 kernel = self.store.get("verify_rows", (*_FILL, POINTER), **macros)
                 arguments.append(counter.address)
             kernel.launch(shape.grid, shape.threads, queue, *arguments)
-            self.staging.done(slab, queue)
 
     def _floats(
         self,
@@ -192,16 +186,13 @@ class CudaKernels:
         if not len(block_ids):
             return
         queue = as_stream(self._driver, stream)
-        with self._driver.current():
-            slab, (ids, wanted) = self.staging.upload(
-                (np.ascontiguousarray(block_ids, np.int64), np.ascontiguousarray(values, np.float32)), queue
-            )
+        given = (np.ascontiguousarray(block_ids, np.int64), np.ascontiguousarray(values, np.float32))
+        with self._driver.current(), self.staging.uploaded(given, queue) as (ids, wanted):
             kernel = self.store.get(name, _FLOAT + (POINTER,) * len(more), THREADS=TABLE_THREADS)
             floats = memory.layout.block_bytes // 4
             kernel.launch(
                 (len(block_ids), 1, 1), TABLE_THREADS, queue, memory.buffer.address, ids, wanted, floats, *more
             )
-            self.staging.done(slab, queue)
 
 
 def _alignment(memory: PoolMemory) -> int:

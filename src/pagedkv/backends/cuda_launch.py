@@ -19,7 +19,6 @@ POINTER = ctypes.c_uint64
 U64 = ctypes.c_uint64
 U32 = ctypes.c_uint32
 I32 = ctypes.c_int32
-F32 = ctypes.c_float
 
 Grid = tuple[int, int, int]
 
@@ -50,8 +49,7 @@ class KernelStore:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        major, minor = driver.attribute("COMPUTE_CAPABILITY_MAJOR"), driver.attribute("COMPUTE_CAPABILITY_MINOR")
-        self.arch = f"sm_{major}{minor}"
+        self.arch = "sm_{}{}".format(*driver.compute_capability)
         self._loaded: dict[tuple[str, tuple[tuple[str, int], ...]], LoadedKernel] = {}
         self._modules: list[Any] = []
 

@@ -17,6 +17,7 @@ from pagedkv.arguments import whole_number
 from pagedkv.backends import MemoryInfo
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.device_array import DeviceArray, check_array
+from pagedkv.backends.dlpack import TensorExtent, read_dlpack
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.streams import Buffer
 
@@ -113,9 +114,9 @@ def adopt(driver: Driver, memory: object) -> CudaBuffer:
 
 def device_array(value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
     """The caller's device array in place. Raises InvalidArgumentError unless compact and of one of `dtypes`."""
-    address, shape, dtype = _describe(value, name)
-    check_array(name, dtype.name, len(shape), dtypes, ndim)
-    return DeviceArray(address, shape, dtype.itemsize, None)
+    extent = _describe(value, name)
+    check_array(name, extent.dtype, len(extent.shape), dtypes, ndim)
+    return DeviceArray(extent.address, extent.shape, extent.itemsize, None)
 
 
 def _extent(memory: object) -> tuple[int, int]:
@@ -123,50 +124,48 @@ def _extent(memory: object) -> tuple[int, int]:
         if len(memory) == 2 and all(isinstance(part, int) and not isinstance(part, bool) for part in memory):
             return memory
         raise InvalidArgumentError("memory= as a tuple is (address, bytes), two integers")
-    address, shape, dtype = _describe(memory, "memory=")
-    return address, prod(shape) * dtype.itemsize
+    extent = _describe(memory, "memory=")
+    return extent.address, prod(extent.shape) * extent.itemsize
 
 
-def _describe(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
-    """(address, shape, dtype) of a writable, compact device array."""
-    if (interface := _array_interface(value)) is not None:
-        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
-        address, read_only = interface["data"]
-        strides = interface.get("strides")
-    elif hasattr(value, "__dlpack__"):
-        address, shape, dtype, strides, read_only = _from_dlpack(value, name)
-    else:
+def _describe(value: object, name: str) -> TensorExtent:
+    """A writable, compact device array."""
+    extent = _from_interface(value, name) or _from_dlpack(value, name)
+    compact = tuple(extent.itemsize * prod(extent.shape[i + 1 :]) for i in range(len(extent.shape)))
+    if extent.strides is not None and extent.strides != compact and prod(extent.shape) > 0:
+        raise InvalidArgumentError(
+            f"{name} has shape {extent.shape}, strides {extent.strides}; give a contiguous array"
+        )
+    return extent
+
+
+def _from_interface(value: object, name: str) -> TensorExtent | None:
+    try:
+        interface: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    except (AttributeError, KeyError, TypeError, RuntimeError):
+        return None  # PyTorch offers it and then refuses, for 8-bit floats among others; DLPack knows those
+    if interface is None:
+        return None
+    address, read_only = interface["data"]
+    if read_only:
+        raise InvalidArgumentError(f"{name} is read-only; give a writable device array")
+    dtype = np.dtype(interface["typestr"])
+    strides = interface.get("strides")
+    shape = tuple(interface["shape"])
+    return TensorExtent(
+        int(address), shape, dtype.itemsize, dtype.name, None if strides is None else tuple(strides), True
+    )
+
+
+def _from_dlpack(value: object, name: str) -> TensorExtent:
+    if not hasattr(value, "__dlpack__"):
         raise InvalidArgumentError(
             f"{name} is a {type(value).__name__}; give a device array with __cuda_array_interface__ or DLPack"
         )
-    if read_only:
-        raise InvalidArgumentError(f"{name} is read-only; give a writable device array")
-    if strides is not None and tuple(strides) != _compact(shape, dtype.itemsize) and prod(shape) > 0:
-        raise InvalidArgumentError(f"{name} has shape {shape} and strides {tuple(strides)}; give a contiguous array")
-    return int(address), shape, dtype
-
-
-def _array_interface(value: object) -> dict[str, Any] | None:
     try:
-        return getattr(value, "__cuda_array_interface__", None)
-    except (AttributeError, KeyError, TypeError, RuntimeError):
-        return None  # PyTorch offers it and then refuses, for 8-bit floats among others; DLPack knows those
-
-
-def _compact(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    return tuple(itemsize * prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def _from_dlpack(value: object, name: str) -> tuple[int, tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, bool]:
-    # cuda.core reads DLPack capsules for us; imported here because nothing else needs it.
-    from cuda.core.utils import StridedMemoryView
-
-    try:
-        view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        extent = read_dlpack(value)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{name} offers DLPack but refuses it: {error}") from None
-    if not view.is_device_accessible:
-        raise InvalidArgumentError(f"{name} is not on a device; give device memory")
-    dtype = np.dtype(view.dtype)
-    strides = None if view.strides is None else tuple(step * dtype.itemsize for step in view.strides)
-    return int(view.ptr), tuple(view.shape), dtype, strides, bool(view.readonly)
+    if not extent.on_cuda:
+        raise InvalidArgumentError(f"{name} is not on a CUDA device; give device memory")
+    return extent

@@ -10,7 +10,7 @@ test). While a stream is captured into a graph its slab is kept for good: each r
 from __future__ import annotations
 
 import ctypes
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +23,7 @@ from pagedkv.backends.cuda_stream import CudaEvent, CudaStream
 
 _ALIGNMENT = 256
 _SMALLEST = 16 * 1024
-# Enough for the steps that an engine has in flight; beyond that we wait for the oldest rather than grow for ever.
+# Of one size. Enough for the steps that an engine has in flight; beyond that we wait for the oldest rather than grow.
 _MOST_SLABS = 64
 
 
@@ -44,65 +44,67 @@ class Slab:
 
 
 class Staging:
-    """The slabs of one backend, oldest use first."""
+    """The slabs of one backend, in queues by size, oldest use first. Sizes are powers of two, so slabs are never freed
+    for a larger one: cuMemFree would wait for the whole device in the middle of a step.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._slabs: deque[Slab] = deque()
-        self._captured: list[Slab] = []
+        self._slabs: defaultdict[int, deque[Slab]] = defaultdict(deque)
+        self._kept: list[Slab] = []
 
-    def upload(self, arrays: Sequence[npt.NDArray[Any]], stream: CudaStream) -> tuple[Slab, list[int]]:
-        """Put the arrays on the device with one copy on `stream`; their device addresses.
+    @contextmanager
+    def uploaded(self, arrays: Sequence[npt.NDArray[Any]], stream: CudaStream) -> Iterator[list[int]]:
+        """Put the arrays on the device with one copy on `stream`; the block puts on the kernels that read them.
 
-        The arrays are read before the call returns. Call `done` once the kernels that read them are put on.
+        Gives their device addresses. The arrays are read before the block is entered. The device's context is current.
         """
         offsets, end = [], 0
         for array in arrays:
             offsets.append(end)
             end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-        with self._relaxed(stream):
-            slab = self._take(max(end, 1), stream)
+        capturing = stream.capturing
+        slab = self._captured_slab(end) if capturing else self._free_slab(end)
         for offset, array in zip(offsets, arrays, strict=True):
             slab.host[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-        self._driver.call("cuMemcpyHtoDAsync", slab.device_address, slab.host_address, max(end, 1), stream.handle)
-        return slab, [slab.device_address + offset for offset in offsets]
+        try:
+            self._driver.call("cuMemcpyHtoDAsync", slab.device_address, slab.host_address, end, stream.handle)
+            yield [slab.device_address + offset for offset in offsets]
+            if capturing:
+                self._kept.append(slab)
+                return
+            stream.record(slab.event)
+        except BaseException:
+            self._kept.append(slab)  # nobody knows what still reads it
+            raise
+        self._slabs[slab.nbytes].append(slab)
 
-    def done(self, slab: Slab, stream: CudaStream) -> None:
-        """The kernels that read the slab are on `stream`: it is free again once they have passed."""
-        if stream.capturing:
-            self._captured.append(slab)
-            return
-        stream.record(slab.event)
-        self._slabs.append(slab)
+    def _free_slab(self, nbytes: int) -> Slab:
+        size = _size(nbytes)
+        queue = self._slabs[size]
+        if queue and (queue[0].event.done or len(queue) >= _MOST_SLABS):
+            slab = queue.popleft()
+            slab.event.synchronize()
+            return slab
+        return Slab(self._driver, size)
 
-    def _take(self, nbytes: int, stream: CudaStream) -> Slab:
-        # An event must not be queried or waited for from inside a capture of its own stream: take new memory there.
-        if not stream.capturing and self._slabs:
-            oldest = self._slabs[0]
-            if oldest.event.done or len(self._slabs) >= _MOST_SLABS:
-                oldest.event.synchronize()
-                self._slabs.popleft()
-                if oldest.nbytes >= nbytes:
-                    return oldest
-                oldest.release(self._driver)
-        return Slab(self._driver, max(_SMALLEST, 1 << (nbytes - 1).bit_length()))
-
-    @contextmanager
-    def _relaxed(self, stream: CudaStream) -> Iterator[None]:
-        """Allocation is forbidden to a capturing thread unless it says that it knows what it does."""
-        if not stream.capturing:
-            yield
-            return
+    def _captured_slab(self, nbytes: int) -> Slab:
+        # An event must not be asked from inside a capture, and allocation is forbidden to a capturing thread unless it
+        # says that it knows what it does.
         modes = self._driver.module.CUstreamCaptureMode
         before = self._driver.call("cuThreadExchangeStreamCaptureMode", modes.CU_STREAM_CAPTURE_MODE_RELAXED)
         try:
-            yield
+            return Slab(self._driver, _size(nbytes))
         finally:
             self._driver.call("cuThreadExchangeStreamCaptureMode", before)
 
     def close(self) -> None:
         """Free all slabs; no work may be left."""
-        for slab in (*self._slabs, *self._captured):
+        for slab in (*self._kept, *(slab for queue in self._slabs.values() for slab in queue)):
             slab.release(self._driver)
         self._slabs.clear()
-        self._captured.clear()
+        self._kept.clear()
+
+
+def _size(nbytes: int) -> int:
+    return max(_SMALLEST, 1 << (nbytes - 1).bit_length())

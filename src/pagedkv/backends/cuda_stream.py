@@ -7,10 +7,7 @@ until the graph is launched, so whoever waits on the host would wait for ever: `
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
-
-from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.cuda_driver import Driver, driver_error
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.streams import Event, ForeignStream
 
@@ -21,10 +18,16 @@ class CudaEvent:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._recorded = False
+        if driver.spare_events:
+            self.handle = driver.spare_events.pop()
+            return
         with driver.current():
             self.handle = driver.call("cuEventCreate", driver.module.CUevent_flags.CU_EVENT_DISABLE_TIMING)
-        # The driver keeps the resources of an event that is still pending until it has happened.
-        weakref.finalize(self, _quietly, driver, "cuEventDestroy", self.handle)
+
+    def __del__(self) -> None:
+        # It may still be pending: recording it again moves it, and who waits for it waits for the record it saw.
+        if hasattr(self, "handle"):
+            self._driver.spare_events.append(self.handle)
 
     @property
     def done(self) -> bool:
@@ -35,7 +38,7 @@ class CudaEvent:
         if code == results.CUDA_ERROR_NOT_READY:
             return False
         if code != results.CUDA_SUCCESS:
-            raise self._driver.error(code, "cuEventQuery")
+            raise driver_error(self._driver.module, code, "cuEventQuery")
         return True
 
     def synchronize(self) -> None:
@@ -54,14 +57,19 @@ class CudaStream:
 
     def __init__(self, driver: Driver, foreign: int | None = None) -> None:
         self._driver = driver
-        if foreign is not None:
-            self.handle = foreign
+        self._foreign = foreign is not None
+        if foreign is not None or driver.spare_streams:
+            self.handle = driver.spare_streams.pop() if foreign is None else foreign
             return
         flags = driver.module.CUstream_flags.CU_STREAM_NON_BLOCKING
         with driver.current():
             stream = driver.call("cuStreamCreate", flags)
         self.handle = int(stream)
-        weakref.finalize(self, _quietly, driver, "cuStreamDestroy", self.handle)
+
+    def __del__(self) -> None:
+        # Work may still be on it: its next owner's comes behind, which costs time at most.
+        if not self._foreign and hasattr(self, "handle"):
+            self._driver.spare_streams.append(self.handle)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.handle)
@@ -111,8 +119,3 @@ def as_stream(driver: Driver, stream: object) -> CudaStream:
             f"{stream!r} is no CUDA stream; give a handle (int), an object with __cuda_stream__, or None"
         )
     return CudaStream(driver, foreign=stream)
-
-
-def _quietly(driver: Driver, function: str, handle: Any) -> None:
-    # A destructor cannot report: after a lost device or at exit the driver refuses, and all is freed anyway.
-    getattr(driver.module, function)(handle)

@@ -12,28 +12,21 @@ import numpy.typing as npt
 from pagedkv.arguments import IntArray
 from pagedkv.backends.host_buffer import Bytes, own_buffer
 from pagedkv.backends.host_stream import own_stream
-from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch, reference, table_reference
+from pagedkv.kernels import (
+    Place,
+    PoolMemory,
+    SeparateLaunches,
+    TableBatch,
+    TableMemory,
+    TokenBatch,
+    reference,
+    table_reference,
+)
 from pagedkv.streams import Buffer, Stream
 
 
-class HostKernels:
+class HostKernels(SeparateLaunches):
     """See `pagedkv.kernels.Kernels`."""
-
-    def prepare(self, memory: PoolMemory) -> None:
-        """Nothing to compile here."""
-
-    def carry_out(
-        self,
-        memory: PoolMemory,
-        copies: npt.NDArray[np.int32],
-        table: TableMemory | None,
-        updates: npt.NDArray[np.int32],
-        stream: Stream,
-    ) -> None:
-        if len(copies):
-            self.copy_blocks(memory, copies, stream)
-        if len(updates) and table is not None:
-            self.scatter_table(table, updates, stream)
 
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         pairs = pairs.copy()

@@ -16,7 +16,7 @@ from pagedkv.backends import MemoryInfo
 from pagedkv.backends.device_array import DeviceArray
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch
+from pagedkv.kernels import Place, PoolMemory, SeparateLaunches, TableBatch, TableMemory, TokenBatch
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 _ALIGNMENT = 256
@@ -34,28 +34,12 @@ class NullBuffer:
         self.freed = False
 
 
-class NullKernels:
+class NullKernels(SeparateLaunches):
     """Counts what it is given. See `pagedkv.kernels.Kernels`."""
 
     def __init__(self) -> None:
         self.copied_blocks = 0
         self.scattered_entries = 0
-
-    def prepare(self, memory: PoolMemory) -> None:
-        """Nothing to compile here."""
-
-    def carry_out(
-        self,
-        memory: PoolMemory,
-        copies: npt.NDArray[np.int32],
-        table: TableMemory | None,
-        updates: npt.NDArray[np.int32],
-        stream: Stream,
-    ) -> None:
-        if len(copies):
-            self.copy_blocks(memory, copies, stream)
-        if len(updates) and table is not None:
-            self.scatter_table(table, updates, stream)
 
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         own_stream(stream)

@@ -163,3 +163,24 @@ class Kernels(Protocol):
 
     def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
         """Set table[row, column] = block; `updates` is int32 [k, 3] (row, column, block), no entry twice."""
+
+
+class SeparateLaunches:
+    """`prepare` and `carry_out` for backends that compile nothing and upload nothing: a plan is one call a part."""
+
+    def prepare(self, memory: PoolMemory) -> None:
+        """Nothing to compile here."""
+
+    def carry_out(
+        self: Kernels,
+        memory: PoolMemory,
+        copies: npt.NDArray[np.int32],
+        table: TableMemory | None,
+        updates: npt.NDArray[np.int32],
+        stream: Stream,
+    ) -> None:
+        """See `Kernels.carry_out`."""
+        if len(copies):
+            self.copy_blocks(memory, copies, stream)
+        if len(updates) and table is not None:
+            self.scatter_table(table, updates, stream)

@@ -1,8 +1,9 @@
 """Which variant of a kernel to launch, and over how many thread blocks (CTAs), from the sizes at hand.
 
 Plain arithmetic, no device needed. The choices for copies are measured on an H200 (132 SMs, CUDA 13), as a share of
-one device-to-device copy of the same bytes: 32 KiB chunks (1024 threads, 2 loads of 16 bytes each) reach 91.3 % at
-blocks of 64 KiB, 93.0 % at 512 KiB and 95.6 % at 2 MiB; 8 KiB chunks (128 threads, 4 loads) 90.3 % at 8 KiB.
+one device-to-device copy of the same bytes: 32 KiB chunks (1024 threads, 2 loads of 16 bytes each) reach 93.4 % at
+blocks of 512 KiB and 95.8 % at 2 MiB; 64 KiB chunks (1024 threads, 4 loads) 91.7 % at 64 KiB, where 32 KiB chunks reach
+91.3 %; 8 KiB chunks (64 threads, 8 loads) 90.2 % at 8 KiB, where 128 threads with 4 loads reach 90.0 %.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Variant:
         return self.threads * self.unroll
 
 
-_LARGE, _MEDIUM, _FINE = _Variant(1024, 2), _Variant(128, 4), _Variant(32, 4)
+_HUGE, _LARGE, _MEDIUM, _FINE = _Variant(1024, 4), _Variant(1024, 2), _Variant(64, 8), _Variant(32, 4)
 # For blocks below one medium chunk: the smallest that holds the block, so that one CTA moves it.
 _WHOLE_BLOCK = (_Variant(32, 1), _Variant(32, 2), _FINE, _Variant(64, 4), _MEDIUM)
 # Large chunks pay once there are four rounds of them for 132 SMs with two CTAs each; below that the last, partly filled
@@ -126,7 +127,7 @@ def _copy_variant(words: int, count: int) -> _Variant:
     large_chunks = words // _LARGE.words
     wastes_little = words % _LARGE.words == 0 or large_chunks >= _FEWEST_CHUNKS_WITH_TAIL
     if large_chunks and wastes_little and large_chunks * count >= _FEWEST_LARGE_CHUNKS:
-        return _LARGE
+        return _HUGE if words == _HUGE.words else _LARGE  # a block of 64 KiB is one chunk
     return _MEDIUM if words // _MEDIUM.words * count >= _FEWEST_MEDIUM_CHUNKS else _FINE
 
 

@@ -72,7 +72,7 @@ class DevicePool(PoolBytes):
             pad=pad,
             width_limit=self.num_blocks,
             block_size=layout.block_size,
-            compute_stream=lambda: self._stream,
+            stream=self._stream,
         )
         self.backend.kernels.prepare(self._memory)
         self._steps = StepEvents(self.backend)
@@ -213,7 +213,7 @@ class DevicePool(PoolBytes):
     ) -> None:
         if stream != self._stream:
             self._order_behind(self._stream, stream)
-            self._stream = stream
+            self._stream = self.tables.compute_stream = stream
         if larger is not None:
             self.tables.replace(larger, self._stream)
         self.backend.kernels.carry_out(self._memory, copies, self.tables.memory, updates, self._stream)
