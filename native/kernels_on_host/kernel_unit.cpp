@@ -17,6 +17,7 @@ namespace {
 template <class T>
 T as(Argument argument) {
     if constexpr (std::is_pointer_v<T>) return reinterpret_cast<T>(argument);
+    else if constexpr (std::is_class_v<T>) return *reinterpret_cast<const T*>(argument);  // passed by value, given by a buffer
     else return static_cast<T>(argument);
 }
 

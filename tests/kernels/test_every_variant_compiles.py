@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pagedkv.kernels.launch_shapes import SCAN_THREADS, TABLE_THREADS, copy_variants, row_shape
+from pagedkv.kernels.launch_shapes import INLINE_CAPACITIES, SCAN_THREADS, TABLE_THREADS, copy_variants, row_shape
 from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, nvrtc_version
 
 from .compiler import needs_nvrtc
@@ -40,6 +40,7 @@ def _variants() -> dict[str, list[Macros]]:
     variants: dict[str, list[Macros]] = {name: [{"THREADS": TABLE_THREADS}] for name in _TABLE_KERNELS}
     variants |= {"copy_blocks": _copies(), "scrub": _copies(), "fill_rows": _rows(), "verify_rows": _rows()}
     variants["slots"] = [{"THREADS": TABLE_THREADS, "POSITION_BYTES": size} for size in (4, 8)]
+    variants["scatter_inline"] = [{"THREADS": TABLE_THREADS, "CAPACITY": size} for size in INLINE_CAPACITIES]
     variants["csr_indptr"] = [{"THREADS": SCAN_THREADS}]
     return variants
 

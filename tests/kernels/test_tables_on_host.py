@@ -40,6 +40,20 @@ def test_scatters_updates(host_kernels: HostKernels) -> None:
     np.testing.assert_array_equal(table, expected)
 
 
+@pytest.mark.parametrize("count", [1, 3, 64])
+def test_scatters_updates_given_as_an_argument(host_kernels: HostKernels, count: int) -> None:
+    table = _table(5, 70)
+    expected = table.copy()
+    places = np.random.default_rng(count).permutation(5 * 70)[:64]
+    updates = np.stack([places // 70, places % 70, np.arange(64)], axis=1).astype(np.int32)
+    updates[1] = -1
+    reference.scatter_table(expected, updates[:count])
+    macros = {**_MACROS, "CAPACITY": 64}
+    arguments = [table, table.shape[1], count, updates]
+    host_kernels.launch("scatter_inline", macros, flat_grid(count), TABLE_THREADS, arguments)
+    np.testing.assert_array_equal(table, expected)
+
+
 @pytest.mark.parametrize(("old_rows", "old_width"), [(0, 0), (3, 64), (5, 300)])
 def test_grows_a_table(host_kernels: HostKernels, old_rows: int, old_width: int) -> None:
     old, new = _table(old_rows, old_width), _table(5, 300)

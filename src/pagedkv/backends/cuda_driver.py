@@ -10,10 +10,12 @@ the pool above is lost then; a context is current per thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pagedkv.errors import BackendError
+
+_ALREADY: AbstractContextManager[None] = nullcontext()
 
 
 def driver_error(module: Any, code: Any, call: str, advice: str = "") -> BackendError:
@@ -50,12 +52,14 @@ class Driver:
             raise driver_error(self.module, code, function)
         return results[0] if len(results) == 1 else tuple(results) or None
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Run the block in this device's primary context, whatever the thread has current."""
         if int(self.call("cuCtxGetCurrent")) == self._context_id:
-            yield
-            return
+            return _ALREADY
+        return self._pushed()
+
+    @contextmanager
+    def _pushed(self) -> Iterator[None]:
         self.call("cuCtxPushCurrent", self.context)
         try:
             yield

@@ -19,13 +19,22 @@ from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
 from pagedkv.backends.cuda_tables import TableKernels
 from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBatch
-from pagedkv.kernels.launch_shapes import TABLE_THREADS, copy_shape, copy_variants, flat_grid, row_shape, table_grid
+from pagedkv.kernels.launch_shapes import (
+    INLINE_CAPACITIES,
+    TABLE_THREADS,
+    copy_shape,
+    copy_variants,
+    flat_grid,
+    row_shape,
+    table_grid,
+)
 from pagedkv.streams import Buffer, Stream
 
 _COPY = (POINTER, POINTER, U64, U32)
 _FILL = (POINTER, POINTER, POINTER, POINTER, U64, U64)
 _FLOAT = (POINTER, POINTER, POINTER, U64)
 _SCATTER = (POINTER, U64, POINTER, U32)
+_INLINE = {size: (POINTER, U64, U32, I32 * (3 * size)) for size in INLINE_CAPACITIES}
 _GROW = (POINTER, U64, U64, POINTER, U64, U64, I32)
 
 
@@ -44,6 +53,8 @@ class CudaKernels:
             for macros in copy_variants(memory.layout.block_bytes, _alignment(memory)):
                 self.store.get("copy_blocks", _COPY, **macros)
             self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
+            for capacity in INLINE_CAPACITIES:
+                self.store.get("scatter_inline", _INLINE[capacity], THREADS=TABLE_THREADS, CAPACITY=capacity)
             self.store.get("grow_table", _GROW, THREADS=TABLE_THREADS)
 
     def carry_out(
@@ -56,6 +67,10 @@ class CudaKernels:
     ) -> None:
         queue = as_stream(self._driver, stream)
         if not len(copies) and not len(updates):
+            return
+        if not len(copies) and table is not None and len(updates) <= INLINE_CAPACITIES[-1]:
+            with self._driver.current():
+                self._scatter_inline(table, updates, queue)
             return
         with self._driver.current(), self.staging.uploaded((copies, updates), queue) as (pairs, entries):
             if len(copies):
@@ -138,6 +153,13 @@ class CudaKernels:
     def _scatter(self, table: TableMemory, entries: int, count: int, queue: CudaStream) -> None:
         kernel = self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
         kernel.launch(flat_grid(count), TABLE_THREADS, queue, table.buffer.address, table.width, entries, count)
+
+    def _scatter_inline(self, table: TableMemory, updates: npt.NDArray[np.int32], queue: CudaStream) -> None:
+        count = len(updates)
+        capacity = next(size for size in INLINE_CAPACITIES if count <= size)
+        kernel = self.store.get("scatter_inline", _INLINE[capacity], THREADS=TABLE_THREADS, CAPACITY=capacity)
+        entries = np.ascontiguousarray(updates)
+        kernel.launch(flat_grid(count), TABLE_THREADS, queue, table.buffer.address, table.width, count, entries)
 
     def _each_block(self, name: str, memory: PoolMemory, items: int, count: int, queue: CudaStream) -> None:
         """Launch copy_blocks or scrub over `count` items of 8 bytes each: a pair of int32 ids, an int64 id."""

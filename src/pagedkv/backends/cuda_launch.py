@@ -11,6 +11,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_stream import CudaStream
 from pagedkv.kernels.loader import compile_kernel
@@ -34,11 +37,14 @@ class LoadedKernel:
         self._address = ctypes.addressof(self._pointers)
         self._lock = threading.Lock()
 
-    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float) -> None:
+    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[np.int32]) -> None:
         """Put the kernel on `stream`. `arguments` match the types given at loading."""
         with self._lock:
             for value, argument in zip(self._values, arguments, strict=True):
-                value.value = argument
+                if isinstance(argument, np.ndarray):  # an argument that is an array of its own, or the start of one
+                    ctypes.memmove(value, argument.ctypes.data, argument.nbytes)
+                else:
+                    value.value = argument
             self._driver.call(
                 "cuLaunchKernel", self._function, *grid, threads, 1, 1, 0, stream.handle, self._address, 0
             )

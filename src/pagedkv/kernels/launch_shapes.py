@@ -19,6 +19,9 @@ WIDEST_ACCESS = 16
 LARGEST_GRID_X = 2**31 - 1
 LARGEST_GRID_Y = 65535
 TABLE_THREADS = 256
+# Updates that scatter_inline takes as an argument: what a decode step of a few hundred sequences needs, and the most
+# that fits CUDA's 4,096 bytes of arguments.
+INLINE_CAPACITIES = (64, 320)
 SCAN_THREADS = 1024
 
 Grid = tuple[int, int, int]
