@@ -41,8 +41,8 @@ class Scattered:
         pool.stream.synchronize()
         shape = copy_shape(block_bytes, count)
         store = pool.backend.kernels.store  # type: ignore[attr-defined]
-        kernel = store.get("copy_blocks", (POINTER, POINTER, U64, U32), **shape.macros)
-        arguments = (pool.base, device.address, block_bytes, shape.chunks_per_block)
+        kernel = store.get("copy_blocks", (POINTER, POINTER, U64, U32, U32), **shape.macros)
+        arguments = (pool.base, device.address, block_bytes, shape.chunks_per_block, count)
 
         def launch() -> None:
             kernel.launch(shape.grid, shape.threads, pool.stream, *arguments)

@@ -22,7 +22,7 @@ Macros = Mapping[str, int]
 _ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100"]
 _WIDTHS = [1, 2, 4, 8, 16]
 # Elements of a row on both sides of each choice; odd ones keep the access as narrow as the factor makes it.
-_WORDS = [1, 33, 65, 129, 257, 512, 513, 2048, 8 * 2048 + 1]
+_WORDS = [1, 33, 65, 129, 257, 512, 513, 2048, 4096, 8 * 2048 + 1]
 _TABLE_KERNELS = ["scatter_table", "grow_table", "gather_table", "csr_indices", "fill_float", "verify_float"]
 
 

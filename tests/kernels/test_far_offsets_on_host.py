@@ -28,7 +28,7 @@ def test_copies_far_blocks(host_kernels: HostKernels, far: int) -> None:
     pool, content = _far_pool([far, 65537])
     before = content[far].copy()
     shape = copy_shape(_BLOCK_BYTES, 1)
-    arguments = [pool, np.array([[far, 65537]], np.int32), _BLOCK_BYTES, shape.chunks_per_block]
+    arguments = [pool, np.array([[far, 65537]], np.int32), _BLOCK_BYTES, shape.chunks_per_block, 1]
     host_kernels.launch("copy_blocks", shape.macros, shape.grid, shape.threads, arguments)
     np.testing.assert_array_equal(content[65537], before)
 
@@ -45,7 +45,7 @@ def test_an_offset_in_32_bits_is_found(host_kernels: HostKernels, wrong: str, bl
     shape = copy_shape(_BLOCK_BYTES, 1)
     program = host_kernels.build(planted, "copy_blocks", shape.macros)
     pool, _ = _far_pool([block, 65537])
-    arguments = [pool, np.array([[block, 65537]], np.int32), _BLOCK_BYTES, shape.chunks_per_block]
+    arguments = [pool, np.array([[block, 65537]], np.int32), _BLOCK_BYTES, shape.chunks_per_block, 1]
     with pytest.raises(KernelFaultError, match="SEGV"):
         host_kernels.launch(program, shape.macros, shape.grid, shape.threads, arguments)
 

@@ -30,7 +30,9 @@ def test_chunks_cover_a_block_with_none_to_spare(block_bytes: int, count: int, a
     assert block_bytes % macros["VEC"] == alignment % macros["VEC"] == 0
     assert (shape.chunks_per_block - 1) * chunk < block_bytes <= shape.chunks_per_block * chunk
     assert macros["TAIL"] == int(block_bytes % chunk != 0)
-    assert shape.grid == (min(count, shape.blocks_a_launch) * shape.chunks_per_block, 1, 1)
+    groups = -(-min(count, shape.blocks_a_launch) // shape.pairs_a_cta)
+    assert shape.grid == (groups * shape.chunks_per_block, 1, 1)
+    assert macros.get("PAIRS", 1) == shape.pairs_a_cta
     assert shape.blocks_a_launch * shape.chunks_per_block <= LARGEST_GRID_X or shape.blocks_a_launch == 1
 
 
@@ -42,16 +44,18 @@ def test_the_variants_named_beforehand_are_all_there_are(block_bytes: int, count
 
 
 @pytest.mark.parametrize(
-    ("block_bytes", "count", "threads", "unroll"),
+    ("block_bytes", "count", "threads", "unroll", "more"),
     [
-        (8 * _KIB, 100_000, 64, 8),
-        (64 * _KIB, 100_000, 1024, 4),
-        (512 * _KIB, 10_000, 1024, 2),
-        (2 * _MIB, 1000, 1024, 2),
+        (8 * _KIB, 100_000, 64, 8, {}),
+        (64 * _KIB, 100_000, 1024, 4, {"PAIRS": 4}),
+        (512 * _KIB, 10_000, 1024, 2, {}),
+        (2 * _MIB, 1000, 1024, 2, {}),
     ],
 )
-def test_many_blocks_get_the_shape_that_was_measured(block_bytes: int, count: int, threads: int, unroll: int) -> None:
-    expected = {"THREADS": threads, "UNROLL": unroll, "VEC": 16, "TAIL": 0}
+def test_many_blocks_get_the_shape_that_was_measured(
+    block_bytes: int, count: int, threads: int, unroll: int, more: dict[str, int]
+) -> None:
+    expected = {"THREADS": threads, "UNROLL": unroll, "VEC": 16, "TAIL": 0, **more}
     assert copy_shape(block_bytes, count).macros == expected
 
 

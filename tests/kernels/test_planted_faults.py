@@ -24,7 +24,7 @@ def _launch_planted(kernels: HostKernels, name: str, change: tuple[str, str], ar
 def test_a_copy_without_its_guard(host_kernels: HostKernels, source: int, destination: int, access: str) -> None:
     pool, shape = np.zeros((2, 4352), np.uint8), copy_shape(4352, 1)
     macros = {**shape.macros, "TAIL": 0}
-    arguments: list[Argument] = [pool, np.array([[source, destination]], np.int32), 4352, 1]
+    arguments: list[Argument] = [pool, np.array([[source, destination]], np.int32), 4352, 1, 1]
     with pytest.raises(KernelFaultError, match=rf"use-after-poison[\s\S]*{access} of size"):
         host_kernels.launch("copy_blocks", macros, shape.grid, shape.threads, arguments)
 

@@ -28,7 +28,7 @@ def test_copies_whole_blocks(host_kernels: HostKernels, block_bytes: int, revers
     expected = pool.copy()
     reference.copy_rows(expected, pairs)
     shape = copy_shape(block_bytes, len(pairs))
-    arguments = [pool, pairs, block_bytes, shape.chunks_per_block]
+    arguments = [pool, pairs, block_bytes, shape.chunks_per_block, len(pairs)]
     host_kernels.launch("copy_blocks", shape.macros, shape.grid, shape.threads, arguments, reverse=reverse)
     np.testing.assert_array_equal(pool, expected)
 
@@ -43,8 +43,23 @@ def test_large_chunks_copy_and_cut_the_last(host_kernels: HostKernels) -> None:
     reference.copy_rows(expected, pairs)
     grid = (len(pairs) * shape.chunks_per_block, 1)
     host_kernels.launch(
-        "copy_blocks", shape.macros, grid, shape.threads, [pool, pairs, block_bytes, shape.chunks_per_block]
+        "copy_blocks", shape.macros, grid, shape.threads, [pool, pairs, block_bytes, shape.chunks_per_block, len(pairs)]
     )
+    np.testing.assert_array_equal(pool, expected)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 8])
+def test_a_cta_that_takes_four_pairs_takes_no_fifth(host_kernels: HostKernels, count: int) -> None:
+    """The list ends where it ends: its margin is guarded, and blocks that nobody named keep their bytes."""
+    block_bytes = 65536
+    shape = copy_shape(block_bytes, 10_000)
+    assert (shape.pairs_a_cta, shape.macros["PAIRS"]) == (4, 4)
+    pool, pairs = _pool(17, block_bytes), np.arange(16, dtype=np.int32).reshape(8, 2)[:count].copy()
+    pairs[0, 0] = -1
+    expected = pool.copy()
+    reference.copy_rows(expected, pairs)
+    arguments = [pool, pairs, block_bytes, shape.chunks_per_block, count]
+    host_kernels.launch("copy_blocks", shape.macros, (-(-count // 4), 1), shape.threads, arguments)
     np.testing.assert_array_equal(pool, expected)
 
 
@@ -124,7 +139,7 @@ def test_the_pool_s_alignment_limits_the_access(host_kernels: HostKernels) -> No
     narrow, wide = copy_shape(4096, 1, alignment=8), copy_shape(4096, 1)
     assert (narrow.macros["VEC"], wide.macros["VEC"]) == (8, 16)
     for shape in (wide, narrow):
-        arguments = [Shifted(pool, 8), pairs, 4096, shape.chunks_per_block]
+        arguments = [Shifted(pool, 8), pairs, 4096, shape.chunks_per_block, len(pairs)]
         if shape is wide:
             with pytest.raises(KernelFaultError, match="misaligned address"):
                 host_kernels.launch("copy_blocks", shape.macros, shape.grid, shape.threads, arguments)

@@ -30,7 +30,8 @@ from pagedkv.kernels.launch_shapes import (
 )
 from pagedkv.streams import Buffer, Stream
 
-_COPY = (POINTER, POINTER, U64, U32)
+_SCRUB = (POINTER, POINTER, U64, U32)
+_COPY = (*_SCRUB, U32)
 _FILL = (POINTER, POINTER, POINTER, POINTER, U64, U64)
 _FLOAT = (POINTER, POINTER, POINTER, U64)
 _SCATTER = (POINTER, U64, POINTER, U32)
@@ -164,12 +165,14 @@ class CudaKernels:
     def _each_block(self, name: str, memory: PoolMemory, items: int, count: int, queue: CudaStream) -> None:
         """Launch copy_blocks or scrub over `count` items of 8 bytes each: a pair of int32 ids, an int64 id."""
         shape = copy_shape(memory.layout.block_bytes, count, _alignment(memory))
-        kernel = self.store.get(name, _COPY, **shape.macros)
+        copying = name == "copy_blocks"
+        a_cta = shape.pairs_a_cta if copying else 1
+        kernel = self.store.get(name, _COPY if copying else _SCRUB, **shape.macros)
         for start in range(0, count, shape.blocks_a_launch):
             part = min(shape.blocks_a_launch, count - start)
-            grid = (part * shape.chunks_per_block, 1, 1)
+            grid = (-(-part // a_cta) * shape.chunks_per_block, 1, 1)
             arguments = (memory.buffer.address, items + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
-            kernel.launch(grid, shape.threads, queue, *arguments)
+            kernel.launch(grid, shape.threads, queue, *arguments, *(part,) * copying)
 
     def _rows(
         self,

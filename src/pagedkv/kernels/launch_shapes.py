@@ -2,8 +2,9 @@
 
 Plain arithmetic, no device needed. The choices for copies are measured on an H200 (132 SMs, CUDA 13), as a share of
 one device-to-device copy of the same bytes: 32 KiB chunks (1024 threads, 2 loads of 16 bytes each) reach 93.4 % at
-blocks of 512 KiB and 95.8 % at 2 MiB; 64 KiB chunks (1024 threads, 4 loads) 91.7 % at 64 KiB, where 32 KiB chunks reach
-91.3 %; 8 KiB chunks (64 threads, 8 loads) 90.2 % at 8 KiB, where 128 threads with 4 loads reach 90.0 %.
+blocks of 512 KiB and 95.8 % at 2 MiB; 64 KiB chunks (1024 threads, 4 loads), four blocks a CTA, 92.5 % at 64 KiB, where
+32 KiB chunks reach 91.3 %; 8 KiB chunks (64 threads, 8 loads) 90.2 % at 8 KiB, where 128 threads with 4 loads reach
+90.0 %.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Grid = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CopyShape:
-    """How to launch copy_blocks or scrub: macros, threads a CTA, CTAs a block, and the grid of the first launch.
+    """How to launch copy_blocks or scrub: macros, threads a CTA, CTAs a block, and the grid of a copy's first launch.
+
+    A CTA of copy_blocks takes `pairs_a_cta` pairs, one of scrub always one block.
 
     `blocks_a_launch` pairs (or blocks) fit one grid; the host cuts a longer list into launches of that many.
     """
@@ -39,6 +42,7 @@ class CopyShape:
     chunks_per_block: int
     blocks_a_launch: int
     grid: Grid
+    pairs_a_cta: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +59,22 @@ class RowShape:
 class _Variant:
     threads: int
     unroll: int
+    pairs: int = 1
 
     @property
     def words(self) -> int:
         return self.threads * self.unroll
 
 
-_HUGE, _LARGE, _MEDIUM, _FINE = _Variant(1024, 4), _Variant(1024, 2), _Variant(64, 8), _Variant(32, 4)
+_HUGE, _LARGE, _MEDIUM, _FINE = _Variant(1024, 4, 4), _Variant(1024, 2), _Variant(64, 8), _Variant(32, 4)
 # For blocks below one medium chunk: the smallest that holds the block, so that one CTA moves it.
 _WHOLE_BLOCK = (_Variant(32, 1), _Variant(32, 2), _FINE, _Variant(64, 4), _MEDIUM)
 # Large chunks pay once there are four rounds of them for 132 SMs with two CTAs each; below that the last, partly filled
 # round costs more than they save. Fine ones spread what would not give every SM one medium chunk.
 _FEWEST_LARGE_CHUNKS = 4 * 2 * 132
 _FEWEST_MEDIUM_CHUNKS = 132
+# A block of 64 KiB is one chunk; a CTA that takes four of them waits for their ids once.
+_FEWEST_HUGE_BLOCKS = 2 * _FEWEST_LARGE_CHUNKS
 # The most that a cut last chunk may waste before a smaller chunk is better: one in eight.
 _FEWEST_CHUNKS_WITH_TAIL = 8
 
@@ -127,10 +134,16 @@ def table_grid(rows: int, columns: int) -> Grid:
 def _copy_variant(words: int, count: int) -> _Variant:
     if words < _MEDIUM.words:
         return next(variant for variant in _WHOLE_BLOCK if variant.words >= words)
+    if words == _HUGE.words:
+        return _HUGE if count >= _FEWEST_HUGE_BLOCKS else _medium_or_fine(words, count)
     large_chunks = words // _LARGE.words
     wastes_little = words % _LARGE.words == 0 or large_chunks >= _FEWEST_CHUNKS_WITH_TAIL
     if large_chunks and wastes_little and large_chunks * count >= _FEWEST_LARGE_CHUNKS:
-        return _HUGE if words == _HUGE.words else _LARGE  # a block of 64 KiB is one chunk
+        return _LARGE
+    return _medium_or_fine(words, count)
+
+
+def _medium_or_fine(words: int, count: int) -> _Variant:
     return _MEDIUM if words // _MEDIUM.words * count >= _FEWEST_MEDIUM_CHUNKS else _FINE
 
 
@@ -143,8 +156,10 @@ def _copy_shape(variant: _Variant, words: int, width: int, count: int) -> CopySh
         "VEC": width,
         "TAIL": int(words % variant.words != 0),
     }
-    grid = (min(count, blocks_a_launch) * chunks, 1, 1)
-    return CopyShape(macros, variant.threads, chunks, blocks_a_launch, grid)
+    if variant.pairs > 1:
+        macros["PAIRS"] = variant.pairs
+    grid = (-(-min(count, blocks_a_launch) // variant.pairs) * chunks, 1, 1)
+    return CopyShape(macros, variant.threads, chunks, blocks_a_launch, grid, variant.pairs)
 
 
 def _counts_that_matter(block_bytes: int, alignment: int) -> list[int]:
@@ -152,6 +167,7 @@ def _counts_that_matter(block_bytes: int, alignment: int) -> list[int]:
     words = block_bytes // access_width(block_bytes, alignment)
     thresholds = (
         -(-_FEWEST_LARGE_CHUNKS // max(1, words // _LARGE.words)),
+        _FEWEST_HUGE_BLOCKS,
         -(-_FEWEST_MEDIUM_CHUNKS // max(1, words // _MEDIUM.words)),
     )
     return sorted({count for edge in thresholds for count in (max(1, edge - 1), edge)})
