@@ -73,11 +73,14 @@ def test_ctrl_c_while_it_starts(milliseconds: int) -> None:
     listening = subprocess.Popen([*HEARS_CTRL_C, "simulate"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(milliseconds / 1000)
     listening.send_signal(signal.SIGINT)
-    _, err = listening.communicate(timeout=60)
+    out, err = listening.communicate(timeout=60)
     if "<frozen site>" in err or "sitecustomize" in err:  # not ours yet
         pytest.skip("the interpreter itself was still starting")
     assert "Traceback" not in err
-    assert listening.returncode in (0, 130)  # 0: it was faster than the signal
+    # 0: it was faster than the signal. An interpreter that goes down, all said and done, lets the signal end it.
+    assert listening.returncode in (0, 130) or (
+        listening.returncode == -signal.SIGINT and out.rstrip().endswith("hold")
+    )
 
 
 def in_terminal(*arguments: str, columns: int, environment: dict[str, str]) -> str:
