@@ -48,18 +48,18 @@ def test_large_chunks_copy_and_cut_the_last(host_kernels: HostKernels) -> None:
     np.testing.assert_array_equal(pool, expected)
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 8])
-def test_a_cta_that_takes_four_pairs_takes_no_fifth(host_kernels: HostKernels, count: int) -> None:
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 16])
+def test_a_cta_that_takes_eight_pairs_takes_no_ninth(host_kernels: HostKernels, count: int) -> None:
     """The list ends where it ends: its margin is guarded, and blocks that nobody named keep their bytes."""
     block_bytes = 65536
     shape = copy_shape(block_bytes, 10_000)
-    assert (shape.pairs_a_cta, shape.macros["PAIRS"]) == (4, 4)
-    pool, pairs = _pool(17, block_bytes), np.arange(16, dtype=np.int32).reshape(8, 2)[:count].copy()
+    assert (shape.pairs_a_cta, shape.macros["PAIRS"]) == (8, 8)
+    pool, pairs = _pool(33, block_bytes), np.arange(32, dtype=np.int32).reshape(16, 2)[:count].copy()
     pairs[0, 0] = -1
     expected = pool.copy()
     reference.copy_rows(expected, pairs)
     arguments = [pool, pairs, block_bytes, shape.chunks_per_block, count]
-    host_kernels.launch("copy_blocks", shape.macros, (-(-count // 4), 1), shape.threads, arguments)
+    host_kernels.launch("copy_blocks", shape.macros, (-(-count // 8), 1), shape.threads, arguments)
     np.testing.assert_array_equal(pool, expected)
 
 

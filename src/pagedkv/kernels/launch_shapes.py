@@ -2,8 +2,8 @@
 
 Plain arithmetic, no device needed. The choices for copies are measured on an H200 (132 SMs, CUDA 13), as a share of
 one device-to-device copy of the same bytes: 32 KiB chunks (1024 threads, 2 loads of 16 bytes each) reach 93.4 % at
-blocks of 512 KiB and 95.8 % at 2 MiB; 64 KiB chunks (1024 threads, 4 loads), four blocks a CTA, 92.5 % at 64 KiB, where
-32 KiB chunks reach 91.3 %; 8 KiB chunks (64 threads, 8 loads) 90.2 % at 8 KiB, where 128 threads with 4 loads reach
+blocks of 512 KiB and 95.8 % at 2 MiB; 64 KiB chunks (1024 threads, 4 loads), eight blocks a CTA, 92.4 % at 64 KiB, where
+one block a CTA reaches 91.8 %; 8 KiB chunks (64 threads, 8 loads) 90.2 % at 8 KiB, where 128 threads with 4 loads reach
 90.0 %.
 """
 
@@ -66,15 +66,15 @@ class _Variant:
         return self.threads * self.unroll
 
 
-_HUGE, _LARGE, _MEDIUM, _FINE = _Variant(1024, 4, 4), _Variant(1024, 2), _Variant(64, 8), _Variant(32, 4)
+_HUGE, _LARGE, _MEDIUM, _FINE = _Variant(1024, 4, 8), _Variant(1024, 2), _Variant(64, 8), _Variant(32, 4)
 # For blocks below one medium chunk: the smallest that holds the block, so that one CTA moves it.
 _WHOLE_BLOCK = (_Variant(32, 1), _Variant(32, 2), _FINE, _Variant(64, 4), _MEDIUM)
 # Large chunks pay once there are four rounds of them for 132 SMs with two CTAs each; below that the last, partly filled
 # round costs more than they save. Fine ones spread what would not give every SM one medium chunk.
 _FEWEST_LARGE_CHUNKS = 4 * 2 * 132
 _FEWEST_MEDIUM_CHUNKS = 132
-# A block of 64 KiB is one chunk; a CTA that takes four of them waits for their ids once.
-_FEWEST_HUGE_BLOCKS = 2 * _FEWEST_LARGE_CHUNKS
+# A block of 64 KiB is one chunk; a CTA that takes eight of them waits for their ids once. Two rounds of such CTAs.
+_FEWEST_HUGE_BLOCKS = 8 * 2 * 2 * 132
 # The most that a cut last chunk may waste before a smaller chunk is better: one in eight.
 _FEWEST_CHUNKS_WITH_TAIL = 8
 
