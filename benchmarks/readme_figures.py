@@ -11,6 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "host-amd-epyc-2-cores.json"
+GPU_RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200.json"
 START, END = "<!-- figures -->\n", "<!-- /figures -->"
 
 # What is shown: (benchmark, case, words).
@@ -36,24 +37,42 @@ SHOWN = (
     ("pool-build", "1,000,000 blocks built", "a pool of 1,000,000 blocks, built"),
     ("pool-build", "1,000,000 blocks, memory after every block was used", "its memory, every block used"),
     ("get-stats", "1,000,000 blocks, 4,096 sequences", "statistics of such a pool"),
-    ("import-cost", "import pagedkv beyond numpy, wall", "`import pagedkv` beyond NumPy"),
+    ("import-cost", "import pagedkv with all names beyond numpy, wall", "`import pagedkv`, all names, beyond NumPy"),
     ("simulate-trace", "whole trace, wall of the process", "`simulate` on an hour of Azure conversation: 79,283 steps"),
 )
 
 
-def figures(results: Path = RESULTS) -> str:
+GPU_SHOWN = (
+    ("host-time", "apply, 256 sequences decode", "`apply` of a 256-sequence step, host time"),
+    ("host-time", "whole step with apply, 256 sequences", "whole host step with `apply`"),
+    ("copy-rate", "8 KiB blocks over 12 GiB, of a device copy", "scattered copies, 8 KiB, of a device copy"),
+    ("copy-rate", "64 KiB blocks over 12 GiB, of a device copy", "the same, 64 KiB"),
+    ("copy-rate", "512 KiB blocks over 12 GiB, of a device copy", "the same, 512 KiB"),
+    ("copy-rate", "2048 KiB blocks over 12 GiB, of a device copy", "the same, 2 MiB"),
+    ("first-use", "cold kernel cache: with the CUDA context", "first use, kernels not yet compiled"),
+)
+
+
+def figures() -> str:
     """The Markdown between the markers."""
-    report = json.loads(results.read_text(encoding="utf-8"))
-    rows = {(b["name"], row["case"]): row for b in report["benchmarks"] for row in b["rows"]}
-    lines = ["| work | measured | target |", "|---|---|---|"]
-    lines += [_line(words, rows[name, case]) for name, case, words in SHOWN]
+    report, lines = _table(RESULTS, SHOWN)
     machine, versions = report["machine"], report["versions"]
     lines += [
         "",
         f"Minima over many runs on {machine['cpu']}, {machine['cores']} cores, {machine['os']}, {versions['python']},",
         f"NumPy {versions['numpy']}; both sides with the same interpreter. `python -m benchmarks`, "
         f"{report['date'][:10]}, commit {report['commit']};",
-        f"all rows: [{results.name}](benchmarks/results/{results.name}).",
+        f"all rows: [{RESULTS.name}](benchmarks/results/{RESULTS.name}).",
+        "",
+    ]
+    on_gpu, more = _table(GPU_RESULTS, GPU_SHOWN)
+    gpu = on_gpu["gpu"]
+    lines += [
+        *more,
+        "",
+        f"Medians on {gpu['name']}, driver {gpu['settings']['driver_version']}, {on_gpu['versions']['python']}; "
+        f"`python -m benchmarks.gpu`, {on_gpu['date'][:10]},",
+        f"commit {on_gpu['commit']}; all rows: [{GPU_RESULTS.name}](benchmarks/results/{GPU_RESULTS.name}).",
     ]
     return "\n".join(lines) + "\n"
 
@@ -62,6 +81,13 @@ def updated(readme: str) -> str:
     """The README with its figures replaced."""
     head, rest = readme.split(START)
     return head + START + figures() + END + rest.split(END)[1]
+
+
+def _table(results: Path, shown: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], list[str]]:
+    report = json.loads(results.read_text(encoding="utf-8"))
+    rows = {(b["name"], row["case"]): row for b in report["benchmarks"] for row in b["rows"]}
+    head = ["| work | measured | target |", "|---|---|---|"]
+    return report, head + [_line(words, rows[name, case]) for name, case, words in shown]
 
 
 def _line(words: str, row: dict[str, Any]) -> str:
