@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    marked = [item for item in items if "gpu" in item.keywords]
+    marked = [item for item in items if item.get_closest_marker("gpu") is not None]
     if not marked or config.getoption("--gpu") or _cuda_device_count() > 0:
         return
     skip = pytest.mark.skip(reason="no CUDA device; --gpu runs it anyway")
