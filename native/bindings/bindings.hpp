@@ -83,5 +83,6 @@ void bind_results(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_manager(nb::module_& m);
 void bind_exports(nb::class_<KVCacheManager>& manager);
+void bind_sharing(nb::class_<KVCacheManager>& manager);
 
 }  // namespace pagedkv::bindings

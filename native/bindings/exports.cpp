@@ -1,19 +1,12 @@
 #include <algorithm>
 #include <functional>
 
+#include "manager_calls.hpp"
 #include "results.hpp"
 
 namespace pagedkv::bindings {
 
 namespace {
-
-using Manager = KVCacheManager;
-
-template <class Work>
-auto locked(Manager& self, Work&& work) {
-    const nb::gil_scoped_release released;
-    return self.locked(std::forward<Work>(work));
-}
 
 template <class T>
 std::unique_ptr<T[]> room(std::int64_t n) {

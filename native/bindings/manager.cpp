@@ -2,20 +2,14 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
+#include "manager_calls.hpp"
 #include "results.hpp"
 
 namespace pagedkv::bindings {
 
 namespace {
 
-using Manager = KVCacheManager;
 using Fit = SequenceStore::Fit;
-
-template <class Work>
-auto locked(Manager& self, Work&& work) {
-    const nb::gil_scoped_release released;
-    return self.locked(std::forward<Work>(work));
-}
 
 void create(Manager* self, nb::handle num_blocks, nb::handle block_size, nb::handle max_tokens, bool prefix_caching,
             nb::handle watermark, nb::handle scratch_blocks) {
@@ -24,24 +18,6 @@ void create(Manager* self, nb::handle num_blocks, nb::handle block_size, nb::han
     new (self) Manager(StoreOptions{to_int(num_blocks, "num_blocks"), to_int(block_size, "block_size"),
                                     to_optional_int(max_tokens, "max_tokens"), to_int(watermark, "watermark"),
                                     to_int(scratch_blocks, "scratch_blocks")});
-}
-
-// The Python object exists before the work is done, so nothing can fail after the work.
-template <class T, class Work>
-nb::object result_of(Manager& self, Work&& work) {
-    auto* result = new T();
-    nb::object object = nb::cast(result, nb::rv_policy::take_ownership);
-    locked(self, [&](SequenceStore& store) { work(store, *result); });
-    return object;
-}
-
-template <class Call>
-nb::object or_none(Call&& call) {
-    try {
-        return call();
-    } catch (const OutOfBlocks&) {
-        return nb::none();
-    }
 }
 
 nb::object admit(Manager& self, nb::handle seq_id, nb::handle tokens, nb::handle salt, nb::handle reserve,
@@ -290,6 +266,7 @@ void bind_manager(nb::module_& m) {
           nb::sig("def __init__(self, num_blocks: int, block_size: int, *, max_tokens: int | None = None, "
                   "prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0) -> None"));
     bind_batches(c);
+    bind_sharing(c);
     bind_queries(c);
     bind_exports(c);
 }

@@ -6,8 +6,7 @@
 namespace pagedkv {
 
 void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve, Admission& out) {
-    if (map_.find(id) >= 0)
-        throw SequenceState(join("sequence ", id, " is already registered; free it first, or use another id"));
+    refuse_live(id);
     const std::int64_t reserved = reserve.value_or(prompt);
     if (reserved < 0) throw InvalidArgument(join("reserve is ", reserved, "; give the tokens to make room for, or None"));
     const std::int64_t target = std::max(prompt, reserved);
@@ -32,10 +31,8 @@ void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int6
             throw;
         }
     }
-    rows_.make_room();
-    map_.insert_room();
+    make_room_for_sequences(1);
     const Row row = rows_.lowest_free();
-    if (static_cast<std::size_t>(row) >= sequences_.size()) sequences_.resize(static_cast<std::size_t>(row) + 1);
     at(row).table.make_room(needed);
 
     rows_.take();
@@ -45,6 +42,7 @@ void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int6
     s.committed = 0;
     s.known = static_cast<std::int32_t>(prompt);
     s.emitted = 0;
+    s.group = ForkGroups::kNone;
     s.live = true;
     for (std::int64_t i = 0; i < needed; ++i) s.table.push(blocks_.take());
     logical_blocks_ += needed;

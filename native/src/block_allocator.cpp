@@ -60,9 +60,10 @@ void BlockAllocator::acquire(BlockId b) {
     ++w.refs;
 }
 
-void BlockAllocator::release(BlockId b, Step after) {
+void BlockAllocator::release(BlockId b, Step after, std::int32_t holders) {
     Word& w = word(b);
-    if (--w.refs == 0) return drop(b, after);
+    w.refs -= holders;
+    if (w.refs == 0) return drop(b, after);
     if (w.refs == pins_[at(b)]) ++pinned_only_;
     if (after > retired_) defer(b, after);
 }

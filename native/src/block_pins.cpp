@@ -1,6 +1,4 @@
 // The allocator's checked side: references that callers outside hold on blocks ("pins"), and publication.
-#include <limits>
-
 #include "pagedkv/block_allocator.hpp"
 #include "pagedkv/errors.hpp"
 
@@ -55,14 +53,14 @@ void BlockAllocator::revive(BlockId b) {
 }
 
 void BlockAllocator::increment_ref(std::span<const std::int64_t> ids) {
-    constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max();
     for (const std::int64_t id : ids) {
         const BlockId b = checked(id);
         if (state(b) != BlockState::in_use && !published(b))
             throw SequenceState(
                 join("block ", id, " is ", name(state(b)), " and holds nothing findable; allocate a block before sharing it"));
-        if (refs(b) > limit - static_cast<std::int64_t>(ids.size()))
-            throw InvalidArgument(join("block ", id, " has ", refs(b), " references; ", limit, " is the most"));
+        if (pins(b) > kMostHolders - static_cast<std::int64_t>(ids.size()))
+            throw InvalidArgument(
+                join("block ", id, " has ", pins(b), " references from outside; ", kMostHolders, " is the most"));
     }
     for (const std::int64_t id : ids) {
         const auto b = static_cast<BlockId>(id);

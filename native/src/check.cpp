@@ -1,5 +1,7 @@
 // check(): recounts every invariant from scratch. O(pool + sequences); for tests and for doubt.
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "pagedkv/errors.hpp"
 #include "pagedkv/sequence_store.hpp"
@@ -77,6 +79,21 @@ void SequenceStore::check_sequence(Row row, std::vector<std::int32_t>& table_ref
     if (std::adjacent_find(own.begin(), own.end()) != own.end()) broken(join("sequence ", s.id, " names a block twice"));
 }
 
+void SequenceStore::check_groups() const {
+    std::unordered_map<std::int32_t, std::pair<const Sequence*, std::int32_t>> first;  // by group: a member, and how many
+    for (const Sequence& s : sequences_) {
+        if (!s.live || s.group == ForkGroups::kNone) continue;
+        auto& [member, count] = first.try_emplace(s.group, &s, 0).first->second;
+        ++count;
+        const auto common = static_cast<std::size_t>(groups_.common(s.group));
+        if (common > s.table.entries().size()) broken(join("sequence ", s.id, " has less than its group has in common"));
+        if (!std::ranges::equal(s.table.entries().first(common), member->table.entries().first(common)))
+            broken(join("sequences ", s.id, " and ", member->id, " differ in what their group has in common"));
+    }
+    for (const auto& [group, found] : first)
+        if (groups_.members(group) != found.second) broken(join("group ", group, " has ", found.second, " members"));
+}
+
 void SequenceStore::check() const {
     std::vector<std::int32_t> table_refs(static_cast<std::size_t>(blocks_.total()));
     std::int64_t tokens = 0, entries = 0;
@@ -94,6 +111,7 @@ void SequenceStore::check() const {
         tokens += s.table.tokens();
         entries += s.table.size();
     }
+    check_groups();
     if (live != map_.size()) broken("the number of live sequences is not the map's");
     if (lowest != rows_.lowest_free()) broken(join("row ", lowest, " is the lowest free, not ", rows_.lowest_free()));
     if (tokens != logical_tokens_ || entries != logical_blocks_) broken("the sums over sequences are wrong");

@@ -86,12 +86,7 @@ std::size_t SequenceStore::count_batch(Fit fit, StepPlan::Counts& counts) {
 void SequenceStore::grow(Item& item, std::int64_t upto, StepPlan& plan, std::size_t& copies, std::size_t& updates) {
     Sequence& s = at(item.row);
     const std::span<std::int32_t> copy = plan.copies();
-    const std::span<std::int32_t> update = plan.updates();
-    const auto report = [&](std::int64_t column) {
-        update[updates++] = item.row;
-        update[updates++] = static_cast<std::int32_t>(column);
-        update[updates++] = s.table[column];
-    };
+    const Reporter report{plan.updates(), updates};
     const std::int64_t length = s.table.tokens();
     if (upto > length) {
         const std::int64_t end = std::min(s.table.size(), math_.blocks(upto));
@@ -105,15 +100,22 @@ void SequenceStore::grow(Item& item, std::int64_t upto, StepPlan& plan, std::siz
             s.table[i] = blocks_.take();
             blocks_.raise_fill(s.table[i], own);
             blocks_.release(b, 0);
+            groups_.shrink(s.group, i);
             copy[copies++] = b;
             copy[copies++] = s.table[i];
             ++cow_copies_;
-            if (i < s.emitted) report(i);
+            if (i < s.emitted) report(item.row, i, s.table[i]);
         }
     }
     for (const std::int64_t wanted = math_.blocks(upto); s.table.size() < wanted; ++logical_blocks_)
         s.table.push(blocks_.take());
-    for (std::int64_t i = s.emitted; i < s.table.size(); ++i) report(i);
+    report_rest(item.row, report);
+}
+
+// A plan that names a sequence brings its row of the device-resident tables up to date.
+void SequenceStore::report_rest(Row row, const Reporter& report) {
+    Sequence& s = at(row);
+    for (std::int64_t i = s.emitted; i < s.table.size(); ++i) report(row, i, s.table[i]);
     s.emitted = static_cast<std::int32_t>(s.table.size());
 }
 

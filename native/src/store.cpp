@@ -47,10 +47,17 @@ const Sequence& SequenceStore::sequence(SeqId id) const {
     return at(row);
 }
 
+// Batch numbers are 32 bits; when they wrap, no sequence may still carry an old one.
+void SequenceStore::start_batch() {
+    if (++batch_ != 0) return;
+    for (Sequence& s : sequences_) s.batch = 0;
+    batch_ = 1;
+}
+
 // Pass 1 of every batch: ids to rows, each named once.
 void SequenceStore::resolve(Ids ids) {
     items_.resize(ids.size());
-    ++batch_;
+    start_batch();
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const Row row = map_.find(ids[i]);
         if (row < 0) unknown(ids[i]);

@@ -43,7 +43,9 @@ void random_program(std::uint64_t seed, int steps, std::int64_t most, std::int64
         if (harness::below(random, burst) == 0) goal = harness::below(random, most + 1);
         if (static_cast<std::int64_t>(plain.size()) < goal) {
             // An admission that fails after this call leaves the room behind; nothing may come of it.
-            for (std::int64_t extra = harness::below(random, 3); extra >= 0; --extra) rows.make_room();
+            for (std::int64_t extra = harness::below(random, 3); extra >= 0; --extra)
+                rows.make_room(plain.size() + 1 + static_cast<std::size_t>(harness::below(random, 70)));
+            rows.make_room(plain.size() + 1);
             CHECK_EQ(rows.take(), plain.take());
         } else if (plain.size() > 0) {
             rows.release(plain.release_any(static_cast<std::size_t>(random() % plain.size())));
@@ -57,22 +59,23 @@ void random_program(std::uint64_t seed, int steps, std::int64_t most, std::int64
 TEST(rows_count_up_from_zero) {
     RowSet rows;
     for (Row row = 0; row < 300; ++row) {
-        rows.make_room();
+        rows.make_room(static_cast<std::size_t>(row) + 1);
         CHECK_EQ(rows.take(), row);
     }
 }
 
+TEST(room_for_many_rows_at_once_takes_none) {
+    RowSet rows;
+    rows.make_room(10000);
+    for (Row row = 0; row < 10000; ++row) CHECK_EQ(rows.take(), row);
+}
+
 TEST(the_lowest_released_row_comes_next) {
     RowSet rows;
-    for (int i = 0; i < 200; ++i) {
-        rows.make_room();
-        rows.take();
-    }
+    rows.make_room(201);
+    for (int i = 0; i < 200; ++i) rows.take();
     for (const Row row : {150, 64, 3, 63}) rows.release(row);
-    for (const Row row : {3, 63, 64, 150, 200}) {
-        rows.make_room();
-        CHECK_EQ(rows.take(), row);
-    }
+    for (const Row row : {3, 63, 64, 150, 200}) CHECK_EQ(rows.take(), row);
 }
 
 TEST(rows_under_random_programs) {

@@ -461,6 +461,31 @@ class KVCacheManager:
         until retire(step). Errors: SequenceStateError (unknown id, freed twice), InvalidArgumentError (step not planned).
         """
 
+    def fork(self, parent_id: int, child_ids: numpy.typing.ArrayLike) -> None:
+        """
+        Register `child_ids` (int64 [n]) as copies of a sequence that share its blocks; takes no block. Atomic.
+
+        The children have the parent's length, committed tokens and known ids. Blocks that hold tokens are shared, what
+        the parent has only reserved is not; whoever writes into a shared block first gets a copy of it (append, reserve).
+        All are equal afterwards: free them in any order. Cost: O(blocks of the parent), whatever the number of children.
+        Modifies: the children, their rows, reference counts. Stream: no work of its own; the next plan that names a child
+        carries its row. Errors: SequenceStateError (unknown parent, a child's id is live), InvalidArgumentError (repeated
+        child).
+        """
+
+    def reorder(self, seq_ids: numpy.typing.ArrayLike, parent_indices: numpy.typing.ArrayLike) -> StepPlan:
+        """
+        The beam step: seq_ids[i] becomes what seq_ids[parent_indices[i]] was before the call. Atomic.
+
+        seq_ids: int64 [n], each once; parent_indices: int [n], places in this call's seq_ids, 0 .. n - 1, repeats allowed:
+        any number of beam groups in one call. Ids and rows stay; tables, lengths, committed tokens and known ids are the
+        parent's. Blocks that no sequence holds any more go back at once, reusable by work enqueued later on the compute
+        stream. The plan has no slots and no copies, and table updates only for entries that changed.
+        Cost: the table entries that a group of forks does not have in common; nothing of the prompt.
+        Modifies: page tables, lengths, blocks. Stream: apply the plan as one of append.
+        Errors: SequenceStateError (unknown id), InvalidArgumentError (repeated id, parent out of range).
+        """
+
     def retire(self, step: int) -> None:
         """
         Say that this step and all before it have finished: blocks that waited for them become free.

@@ -82,6 +82,10 @@ class KVCache:
         """
         self.manager.free_sequence(seq_id)
 
+    def fork_sequence(self, parent_id: int, child_id: int) -> None:
+        """Register a copy of a sequence that shares its blocks copy-on-write; as fork."""
+        self.fork(parent_id, [child_id])
+
     def truncate_sequence(self, seq_id: int, length: int) -> None:
         """Cut a sequence to `length` tokens and give back the blocks beyond. Modifies the manager only."""
         self.manager.truncate_sequence(seq_id, length)
@@ -148,6 +152,17 @@ class KVCache:
         self._ready("try_reserve")
         plan = self.manager.try_reserve(seq_ids, upto)
         return None if plan is None else self._applied(plan)
+
+    def fork(self, parent_id: int, child_ids: npt.ArrayLike) -> None:
+        """As KVCacheManager.fork; the children's rows of the device-resident tables are written at once."""
+        self._ready("fork")
+        self.manager.fork(parent_id, child_ids)
+        self._applied(self.manager.reserve(child_ids, self.manager.seq_lens(child_ids)))
+
+    def reorder(self, seq_ids: npt.ArrayLike, parent_indices: npt.ArrayLike) -> StepPlan:
+        """As KVCacheManager.reorder; the plan is applied."""
+        self._ready("reorder")
+        return self._applied(self.manager.reorder(seq_ids, parent_indices))
 
     def commit(self, seq_ids: npt.ArrayLike, lengths: npt.ArrayLike, *, tokens: npt.ArrayLike | None = None) -> None:
         """As KVCacheManager.commit. Modifies the manager only."""

@@ -37,6 +37,10 @@ class KVCacheManager(_core.KVCacheManager):
         """Append `count` tokens, all or none; returns their slots, int64 [count]. Modifies and errors: as append."""
         return self.append([seq_id], [count]).slots
 
+    def fork_sequence(self, parent_id: int, child_id: int) -> None:
+        """Register a copy of a sequence that shares its blocks copy-on-write. Modifies and errors: as fork."""
+        self.fork(parent_id, [child_id])
+
     def truncate_sequence(self, seq_id: int, length: int) -> None:
         """Shorten one sequence to `length` tokens. Modifies and errors: as truncate."""
         self.truncate([seq_id], [length])

@@ -51,10 +51,12 @@ public:
     void prefetch(BlockId b) const { prefetch_for_write(&words_[at(b)]); }
 
     // Trusted operations for page tables; none can fail.
-    BlockId take();                       // needs available() >= 1; clean first, then evicts; refs 1, fill 0
-    void acquire(BlockId b);              // one more reference to an in-use block
-    void release(BlockId b, Step after);  // one less; at zero pending until retire(after), then cached or clean
-    void retire(Step s);                  // pending blocks of s and before become cached or clean
+    BlockId take();           // needs available() >= 1; clean first, then evicts; refs 1, fill 0
+    void acquire(BlockId b);  // one more reference to an in-use block
+    void share(BlockId b, std::int32_t holders) { word(b).refs += holders; }  // the same, where a page table holds it
+    // Less references; at zero pending until retire(after), then cached or clean.
+    void release(BlockId b, Step after, std::int32_t holders = 1);
+    void retire(Step s);  // pending blocks of s and before become cached or clean
     void raise_fill(BlockId b, std::int32_t tokens);
     void lower_fill(BlockId b, std::int32_t tokens);
     void unpublish_for_write(BlockId b, std::int32_t tokens_kept);

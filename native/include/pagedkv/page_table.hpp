@@ -3,6 +3,7 @@
 // Invariant: tokens <= entries * block_size. Cost: O(1) each; entries are one contiguous int32 array. The caller locks.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,17 @@ public:
         const auto wanted = static_cast<std::size_t>(entries);
         if (wanted > entries_.capacity()) entries_.reserve(wanted > 2 * entries_.capacity() ? wanted : 2 * entries_.capacity());
     }
+    // The same for a copy of a table that is about to grow, so that a fork's first new blocks move nothing.
+    void make_room_to_grow(std::int64_t entries) {
+        if (static_cast<std::size_t>(entries) > entries_.capacity())
+            make_room(entries + std::max<std::int64_t>(16, entries / 8));
+    }
     void push(BlockId b) { entries_.push_back(b); }
+    // Replaces everything from `first` on. Needs the room; cannot fail then.
+    void replace_from(std::int64_t first, std::span<const BlockId> with) {
+        entries_.resize(static_cast<std::size_t>(first));
+        entries_.insert(entries_.end(), with.begin(), with.end());
+    }
     void pop() { entries_.pop_back(); }
 
     // Keeps a small array for the row's next sequence and gives a large one back.

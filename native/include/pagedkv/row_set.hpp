@@ -27,17 +27,17 @@ public:
         return static_cast<Row>(index);
     }
 
-    // May allocate; throws without changing which rows are taken. Call before take().
-    void make_room() {
-        const auto row = static_cast<std::size_t>(lowest_free());
-        while (row >= capacity()) {
-            levels_.emplace_back(1, 0);  // the words below it are all full, hence the 1
-            levels_.back()[0] = 1;
+    // Room for rows 0 .. rows - 1; where so many are taken at most, each take() finds a row below that. May allocate;
+    // throws without changing which rows are taken. Call before take().
+    void make_room(std::size_t rows) {
+        while (rows > capacity()) {
+            const bool full = ~levels_.back()[0] == 0;
+            levels_.emplace_back(1, full ? 1U : 0U);
         }
-        std::size_t index = row;
+        std::size_t words = rows;
         for (auto& level : levels_) {
-            index /= 64;
-            if (index >= level.size()) level.resize(index + 1, 0);
+            words = (words + 63) / 64;
+            if (words > level.size()) level.resize(words, 0);
         }
     }
 

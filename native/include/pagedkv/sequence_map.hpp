@@ -23,12 +23,15 @@ public:
         }
     }
 
-    // Room for one more entry, before anything else of the operation is changed.
-    void insert_room() {
-        if ((size_ + 1) * 2 <= entries_.size()) return;
-        std::vector<Entry> old(entries_.size() * 2);
+    // Room for `more` entries, before anything else of the operation is changed.
+    void insert_room(std::size_t more = 1) {
+        std::size_t wanted = entries_.size();
+        int shift = shift_;
+        for (; (size_ + more) * 2 > wanted; wanted *= 2) --shift;
+        if (wanted == entries_.size()) return;
+        std::vector<Entry> old(wanted);
         old.swap(entries_);
-        --shift_;
+        shift_ = shift;
         for (const Entry& entry : old)
             if (entry.row >= 0) place(entry);
     }

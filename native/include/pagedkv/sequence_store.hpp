@@ -5,9 +5,11 @@
 // Pass 2 carries out and cannot fail. A call that throws has changed nothing.
 //
 // Invariants: types.hpp. Besides: a row names at most one live sequence; `emitted` is the number of leading table
-// entries that a plan has already reported; `known` is the number of leading tokens whose ids were given.
+// entries that a plan has already reported; `known` is the number of leading tokens whose ids were given; `group` names
+// the sequences that share leading entries (fork_groups.hpp).
 // Thread rule: none here; KVCacheManager (manager.hpp) locks. Stream rule: ids only; plans are applied in step order.
-// Cost: O(1) a sequence and a block touched; independent of pool size, sequence length and number of sequences.
+// Cost: O(1) a sequence and a block touched; independent of pool size, sequence length and number of sequences. A fork
+// touches the parent's blocks once; a reorder only what the group does not have in common.
 #pragma once
 
 #include <optional>
@@ -16,6 +18,7 @@
 
 #include "pagedkv/block_allocator.hpp"
 #include "pagedkv/cache_stats.hpp"
+#include "pagedkv/fork_groups.hpp"
 #include "pagedkv/page_table.hpp"
 #include "pagedkv/row_set.hpp"
 #include "pagedkv/sequence_map.hpp"
@@ -35,8 +38,9 @@ struct alignas(64) Sequence {  // one cache line: a decode step touches each seq
     std::int32_t committed = 0;
     std::int32_t known = 0;
     std::int32_t emitted = 0;
+    std::int32_t group = ForkGroups::kNone;
     bool live = false;
-    std::uint64_t batch = 0;  // the last batch that named it: finds repeated ids in O(1)
+    std::uint32_t batch = 0;  // the last batch that named it: finds repeated ids in O(1)
 };
 
 struct Admission {
@@ -58,6 +62,10 @@ public:
     // Growth (grow.cpp). `tokens` is the number of token ids given, if any were.
     void append(Ids ids, Ids counts, std::optional<std::int64_t> tokens, Fit fit, StepPlan& plan);
     void reserve(Ids ids, Ids upto, StepPlan& plan);
+
+    // Sharing (fork.cpp, reorder.cpp).
+    void fork(SeqId parent, Ids children);
+    void reorder(Ids ids, Ids parents, StepPlan& plan);
 
     // Cursors and release (cursors.cpp, release.cpp).
     void commit(Ids ids, Ids lengths, std::optional<std::int64_t> tokens);
@@ -97,16 +105,34 @@ private:
     struct Need {  // what one sequence takes out of the pool and puts into the plan
         std::int64_t blocks = 0, copies = 0, changed_entries = 0;
     };
-    class Loan;  // undoes the lent references of a counting pass
+    class Loan;    // undoes the lent references of a counting pass
+    struct Move {  // what a reordered sequence becomes: entries moved_[begin..end) from column `first` on
+        std::int64_t first = 0;
+        std::size_t begin = 0, end = 0;
+        std::int32_t tokens = 0, committed = 0, known = 0, group = ForkGroups::kNone;
+    };
+    struct Reporter {  // writes table updates into a plan
+        std::span<std::int32_t> updates;
+        std::size_t& next;
+        void operator()(Row row, std::int64_t column, BlockId b) const {
+            updates[next++] = row;
+            updates[next++] = static_cast<std::int32_t>(column);
+            updates[next++] = b;
+        }
+    };
 
     Sequence& at(Row row) { return sequences_[static_cast<std::size_t>(row)]; }
     const Sequence& at(Row row) const { return sequences_[static_cast<std::size_t>(row)]; }
+    void start_batch();
     void resolve(Ids ids);
     void resolve(Ids ids, Ids values, const char* what);
     void check_target(const Sequence& s, std::int64_t tokens) const;
     std::int64_t capacity(const Sequence& s) const { return math_.start(s.table.size()); }
     [[noreturn]] void unknown(SeqId id) const;
     [[noreturn]] void out_of_blocks(std::int64_t needed, const char* what) const;
+    void refuse_live(SeqId id) const;
+    void check_new(Ids ids);
+    void make_room_for_sequences(std::size_t more);
 
     BlockId simple_tail(const Sequence& s, std::int64_t upto) const;
     Need count(const Sequence& s, std::int64_t upto, Loan& loan) const;
@@ -119,7 +145,18 @@ private:
     void set_length(Sequence& s, std::int64_t length);
     void check_known(std::optional<std::int64_t> tokens) const;
     void finish_plan(StepPlan& plan);
+    void report_rest(Row row, const Reporter& report);
     void release_tail(Sequence& s, std::int64_t keep, Step after);  // after 0: at once
+    void release_all(Sequence& s, Step after);
+
+    std::int32_t group_for_copies(Sequence& s, std::int64_t entries);
+    void resolve_parents(Ids ids, Ids parents);
+    Move move_to(const Item& item, const Item& from);
+    void plan_moves(StepPlan::Counts& counts);
+    void take_new_references(const Item& item, const Move& move);
+    void drop_old_references(const Item& item, const Move& move);
+    void become(const Item& item, const Move& move, const Reporter& report);
+    void check_groups() const;
     void check_sequence(Row row, std::vector<std::int32_t>& table_refs) const;
 
     StoreOptions options_;
@@ -127,10 +164,14 @@ private:
     BlockAllocator blocks_;
     SequenceMap map_;
     RowSet rows_;
+    ForkGroups groups_;
     std::vector<Sequence> sequences_;  // by row
     std::vector<Item> items_;          // the batch in work
     std::vector<BlockId> lent_;
-    std::uint64_t batch_ = 0;
+    std::vector<SeqId> names_;
+    std::vector<Move> moves_;
+    std::vector<BlockId> moved_;
+    std::uint32_t batch_ = 0;
     std::int64_t always_fits_;  // targets up to here pass check_target
     Step last_step_ = 0, retired_step_ = 0;
     std::int64_t logical_tokens_ = 0, logical_blocks_ = 0, cow_copies_ = 0, failed_admissions_ = 0;

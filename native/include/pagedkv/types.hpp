@@ -28,6 +28,9 @@ inline constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::ma
 inline constexpr std::int64_t kMaxBlockSize = (std::int64_t{1} << 28) - 1;
 inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() - 1;
 
+// A block has at most this many holders among sequences and as many pins, so 32 bits hold its references.
+inline constexpr std::int64_t kMostHolders = (std::int64_t{1} << 30) - 1;
+
 enum class BlockState : std::uint8_t {
     clean = 0,   // free, and nothing can find it
     cached = 1,  // free, but found by its content until it is evicted
