@@ -57,7 +57,7 @@ def grow(pool: ModelPool, plan: ModelPlan, growth: Growth) -> int:
         sequence.table.append(block)
     sequence.length = growth.length
     raise_fill(pool, sequence, growth.start)
-    _emit(plan, sequence, copied)
+    emit(plan, sequence, copied)
     plan.rows.append(sequence.row)
     plan.lengths.append(sequence.length)
     return len(copied)
@@ -87,8 +87,8 @@ def raise_fill(pool: ModelPool, sequence: ModelSequence, start: int) -> None:
         block.fill = max(block.fill, sequence.tokens_in_column(column))
 
 
-def _emit(plan: ModelPlan, sequence: ModelSequence, copied: list[int]) -> None:
-    """Every entry that changed since it was last emitted: the copied columns and all beyond ``emitted``."""
-    columns = sorted({*copied, *range(sequence.emitted, len(sequence.table))})
+def emit(plan: ModelPlan, sequence: ModelSequence, changed: list[int]) -> None:
+    """Every entry that changed since it was last emitted: the columns named and all beyond ``emitted``."""
+    columns = sorted({*changed, *range(sequence.emitted, len(sequence.table))})
     plan.updates.extend((sequence.row, column, sequence.table[column]) for column in columns)
     sequence.emitted = len(sequence.table)

@@ -96,6 +96,8 @@ class Harness(RuleBasedStateMachine):
         self.manager.free(self.live)
         self.model.free(self.live)
         assert_same(self.model, self.manager)
+        left = self.model.pool.available
+        assert self.manager.allocator.allocate(left).tolist() == self.model.pool.allocate(left)
 
     def carry_out(self, ids: Sequence[int], outcome: Outcome) -> None:
         """Compare a growth's plan, apply it and write the new tokens; nothing if the call was refused."""

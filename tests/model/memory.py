@@ -46,6 +46,15 @@ class Memory:
     def truncate(self, seq_id: int, length: int) -> None:
         del self.written.setdefault(seq_id, [])[length:]
 
+    def fork(self, parent: int, children: Sequence[int]) -> None:
+        """The children hold their parent's tokens, byte for byte; nothing was written for that."""
+        for child in children:
+            self.written[child] = list(self.written.get(parent, []))
+
+    def reorder(self, ids: Sequence[int], parents: Sequence[int]) -> None:
+        before = [self.written.get(seq_id, []) for seq_id in ids]
+        self.written.update({seq_id: list(before[parent]) for seq_id, parent in zip(ids, parents, strict=True)})
+
     def free(self, seq_id: int) -> None:
         self.written.pop(seq_id, None)
 

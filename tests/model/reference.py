@@ -15,6 +15,10 @@ Where the contract is silent the model decides, and says so here:
   own ones un-published.
 * `commit` can raise the length only over blocks of the sequence's own. A pin or a fork taken after `reserve` makes that
   a state error (reserve again, so that the block is copied): two holders would have written the same slots.
+* A fork shares the blocks that hold tokens; what the parent has only reserved stays its own. A child of a parent in the
+  middle of its prompt knows the ids ahead too. A fork of no children needs a live parent all the same.
+* A reorder takes over tokens, not room: a sequence that becomes another one keeps none of its reserved blocks, and one
+  that stays itself keeps all of them.
 * Errors carry the blocks asked for without the watermark: `needed` and `available` are comparable with the pool.
 * An empty batch is legal everywhere; an empty growth still takes a step number.
 """
@@ -29,6 +33,7 @@ from .growth import Growth, blocks_needed, grow, raise_fill
 from .plan import ModelPlan
 from .refusal import bad_argument, bad_state, never_fits, out_of_blocks
 from .sequences import ModelSequence, blocks_for
+from .sharing import fork, reorder
 
 
 @dataclass
@@ -175,6 +180,28 @@ class ModelManager:
                 block = self.pool.blocks[sequence.table[column]]
                 if block.refs == 1 and not block.published:
                     block.fill = min(block.fill, sequence.tokens_in_column(column))
+
+    # -- sharing --
+
+    def fork(self, parent_id: int, children: Sequence[int]) -> None:
+        if parent_id not in self.sequences or any(child in self.sequences for child in children):
+            raise bad_state()
+        if len(set(children)) != len(children):
+            raise bad_argument()
+        for child in children:
+            self.sequences[child] = ModelSequence(child, self._free_row(), self.block_size)
+            fork(self.pool, self.sequences[parent_id], self.sequences[child])
+
+    def reorder(self, ids: Sequence[int], parents: Sequence[int]) -> ModelPlan:
+        if len(ids) != len(parents):
+            raise bad_argument()
+        batch = self.batch(ids)
+        if any(not 0 <= parent < len(ids) for parent in parents):
+            raise bad_argument()
+        self.last_step += 1
+        plan = ModelPlan(self.last_step)
+        reorder(self.pool, plan, batch, parents)
+        return plan
 
     # -- release --
 

@@ -36,6 +36,7 @@ class RefusalRules(PinRules):
             lambda: manager.try_append([seq_id], [value]),
             lambda: manager.reserve([seq_id], [value]),
             lambda: manager.try_reserve([seq_id], [value]),
+            lambda: manager.reorder([seq_id], [value]),
             lambda: manager.commit([seq_id], [value]),
             lambda: manager.truncate([seq_id], [value]),
             lambda: manager.slot_mapping([seq_id], stops=[value]),
@@ -43,13 +44,13 @@ class RefusalRules(PinRules):
         ]
 
     @precondition(lambda self: self.live)
-    @rule(value=st.sampled_from(BAD_NUMBERS), call=st.integers(0, 8))
+    @rule(value=st.sampled_from(BAD_NUMBERS), call=st.integers(0, 9))
     def bad_number_in_a_batch(self, value: Any, call: int) -> None:
         with pytest.raises(InvalidArgumentError):
             self._by_count(value)[call]()
 
     @precondition(lambda self: self.live)
-    @rule(value=st.sampled_from(HUGE_NUMBERS), call=st.integers(0, 4))
+    @rule(value=st.sampled_from(HUGE_NUMBERS), call=st.integers(0, 5))
     def huge_number_in_a_batch(self, value: int, call: int) -> None:
         """Beyond any pool of this test: for ever impossible, or beyond max_tokens, found without a loop."""
         limited = self.model.max_tokens is not None
@@ -71,7 +72,7 @@ class RefusalRules(PinRules):
         with pytest.raises(InvalidArgumentError):
             calls[method]()
 
-    @rule(value=st.sampled_from((1.5, float("nan"), "7", None, 2**63, -(2**63) - 1)), method=st.integers(0, 4))
+    @rule(value=st.sampled_from((1.5, float("nan"), "7", None, 2**63, -(2**63) - 1)), method=st.integers(0, 7))
     def bad_id(self, value: Any, method: int) -> None:
         manager = self.manager
         calls: list[Callable[[], object]] = [
@@ -80,11 +81,14 @@ class RefusalRules(PinRules):
             lambda: manager.admit(value, (1,)),
             lambda: manager.get_page_table(value),
             lambda: manager.block_table([value]),
+            lambda: manager.fork(value, []),
+            lambda: manager.fork((self.live or [STRANGER])[0], [STRANGER + 1, value]),
+            lambda: manager.reorder([value], [0]),
         ]
         with pytest.raises(InvalidArgumentError):
             calls[method]()
 
-    @rule(method=st.integers(0, 6))
+    @rule(method=st.integers(0, 9))
     def unknown_id(self, method: int) -> None:
         manager = self.manager
         calls: list[Callable[[], object]] = [
@@ -95,6 +99,9 @@ class RefusalRules(PinRules):
             lambda: manager.row(STRANGER),
             lambda: manager.append_token(STRANGER),
             lambda: manager.free_sequence(STRANGER),
+            lambda: manager.fork(STRANGER, []),
+            lambda: manager.fork(STRANGER, [STRANGER + 1]),
+            lambda: manager.reorder([*self.live, STRANGER], range(len(self.live) + 1)),
         ]
         assert STRANGER not in manager
         with pytest.raises(SequenceStateError):
@@ -121,10 +128,16 @@ class RefusalRules(PinRules):
 
     @precondition(lambda self: self.live)
     @rule()
-    def uneven_batch(self) -> None:
+    def bad_batch(self) -> None:
         with pytest.raises(InvalidArgumentError):
             self.manager.append(self.live, [1] * (len(self.live) + 1))
         with pytest.raises(InvalidArgumentError):
             self.manager.truncate(self.live, [])
+        with pytest.raises(InvalidArgumentError):
+            self.manager.reorder(self.live, range(len(self.live) - 1))
+        with pytest.raises(InvalidArgumentError):
+            self.manager.fork(self.live[0], [STRANGER, STRANGER])
+        with pytest.raises(SequenceStateError):
+            self.manager.fork(self.live[0], [STRANGER, self.live[-1]])
         with pytest.raises(InvalidArgumentError):
             self.manager.append(np.array([self.live]), [1])

@@ -48,6 +48,7 @@ def check_model(model: ModelManager) -> None:
     reach: dict[int, int] = {}
     for sequence in model.sequences.values():
         assert 0 <= sequence.committed <= sequence.length <= sequence.capacity
+        assert len(set(sequence.table)) == len(sequence.table), "a sequence shares no block with itself"
         for column, block in enumerate(sequence.table):
             reach[block] = max(reach.get(block, 0), sequence.tokens_in_column(column))
     for block, entry in enumerate(pool.blocks):

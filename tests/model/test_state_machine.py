@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .cursor_rules import CursorRules
 from .export_rules import ExportRules
+from .fork_rules import ForkRules
 from .growth_rules import GrowthRules
 from .pin_rules import PinRules
 from .refusal_rules import RefusalRules
@@ -21,6 +22,14 @@ class SharingMachine(GrowthRules, CursorRules, PinRules):
     """The same while others hold, publish and revive blocks: copies, evictions, blocks that outlive sequences."""
 
 
+class BeamMachine(GrowthRules, CursorRules, ForkRules):
+    """Sequences that share blocks with each other: copies by batches, reorders after copies, forks of forks."""
+
+
+class BeamSharingMachine(GrowthRules, CursorRules, ForkRules, PinRules):
+    """The same with holders that are no sequences: pins on shared blocks, published ones that a group writes over."""
+
+
 class ExportMachine(GrowthRules, CursorRules, ExportRules):
     """The arrays for kernels, at any moment of an engine's life."""
 
@@ -31,5 +40,7 @@ class RefusalMachine(GrowthRules, RefusalRules):
 
 TestEngine = EngineMachine.TestCase
 TestSharing = SharingMachine.TestCase
+TestBeams = BeamMachine.TestCase
+TestBeamSharing = BeamSharingMachine.TestCase
 TestExports = ExportMachine.TestCase
 TestRefusals = RefusalMachine.TestCase
