@@ -21,7 +21,13 @@ private:
     void append();
     void reserve();
     std::size_t served_prefix(const Ids& ids, const Ids& upto) const;
-    void carry_out(const Ids& ids, const pagedkv::StepPlan& plan);
+    std::int64_t needed_by(const Ids& ids, const Ids& upto) const;
+    void carry_out(const Ids& ids, const Ids& upto, const pagedkv::StepPlan& plan);
+    // program_sharing.cpp
+    void fork();
+    void reorder();
+    Ids mostly_live(const Ids& ids);
+    Expectation in_order(const Ids& ids) const;
     // program_cursors.cpp
     void commit();
     void truncate();

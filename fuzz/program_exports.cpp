@@ -56,7 +56,7 @@ void Program::plan_bytes() {
 }
 
 void Program::step() {
-    switch (in_.below(20)) {
+    switch (in_.below(24)) {
         case 0:
         case 1:
         case 2: admit(); break;
@@ -74,6 +74,10 @@ void Program::step() {
         case 14: unpublish(); break;
         case 15: exports(); break;
         case 16: plan_bytes(); break;
+        case 20:
+        case 21: fork(); break;
+        case 22:
+        case 23: reorder(); break;
         default: append();
     }
     model_.check_all();

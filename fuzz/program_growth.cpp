@@ -59,27 +59,36 @@ void Program::admit() {
     ModelSequence& s = model_.live[id];
     s.row = row;
     s.known = prompt;
-    model_.adopt_table(id);
-    demand(static_cast<std::int64_t>(s.table.size()) == expected.needed, "blocks of an admission");
+    ExpectedPlan later;  // the first plan that names the sequence
+    model_.grow(s, store_.sequence(id).table.entries(), room, later);
 }
 
 // How many leading sequences fit; all of them need what upto says.
 std::size_t Program::served_prefix(const Ids& ids, const Ids& upto) const {
-    std::int64_t needed = 0;
+    BatchNeed batch;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        needed += model_.blocks_needed(at(ids[i]), upto[i]);
-        if (needed > store_.stats().free_blocks()) return i;
+        model_.need(batch, at(ids[i]), upto[i]);
+        if (batch.blocks > store_.stats().free_blocks()) return i;
     }
     return ids.size();
 }
 
-void Program::carry_out(const Ids& ids, const StepPlan& plan) {
-    demand(plan.step == model_.last_step + 1, "steps count up by one");
+std::int64_t Program::needed_by(const Ids& ids, const Ids& upto) const {
+    BatchNeed batch;
+    for (std::size_t i = 0; i < ids.size(); ++i) model_.need(batch, at(ids[i]), upto[i]);
+    return batch.blocks;
+}
+
+// The leading sequences that the plan serves, grown to what upto says.
+void Program::carry_out(const Ids& ids, const Ids& upto, const StepPlan& plan) {
+    ExpectedPlan expected;
     for (std::size_t i = 0; i < static_cast<std::size_t>(plan.counts().served); ++i) {
-        model_.adopt_table(ids[i]);
-        demand(plan.rows()[i] == at(ids[i]).row, "row in the plan");
+        ModelSequence& s = at(ids[i]);
+        model_.grow(s, store_.sequence(ids[i]).table.entries(), upto[i], expected);
+        s.emitted = static_cast<std::int64_t>(s.table.size());
+        demand(plan.rows()[i] == s.row, "row in the plan");
     }
-    model_.apply(plan);
+    model_.apply(plan, expected);
 }
 
 void Program::append() {
@@ -106,16 +115,12 @@ void Program::append() {
     std::size_t served = ids.size();
     if (!expected.refused()) {
         if (fit == Fit::partial) served = served_prefix(ids, upto);
-        else
-            for (std::size_t i = 0; i < ids.size(); ++i) expected.needed += model_.blocks_needed(at(ids[i]), upto[i]);
+        else expected.needed = needed_by(ids, upto);
     }
     StepPlan plan;
     if (!run(expected, [&] { store_.append(ids, counts, tokens, fit, plan); })) return;
     demand(static_cast<std::size_t>(plan.counts().served) == served, "the longest leading run that fits");
-    std::int64_t copies = 0;
-    for (std::size_t i = 0; i < served; ++i) copies += model_.copies_needed(at(ids[i]), upto[i]);
-    demand(plan.counts().copies == copies, "copies in the plan");
-    carry_out(ids, plan);
+    carry_out(ids, upto, plan);
     std::size_t slot = 0;
     for (std::size_t i = 0; i < served; ++i) {
         ModelSequence& s = at(ids[i]);
@@ -138,19 +143,13 @@ void Program::reserve() {
         if (n < 0) expected.invalid = true;
         may_hold(expected, n);
     }
-    std::int64_t copies = 0;
-    if (!expected.refused())
-        for (std::size_t i = 0; i < ids.size(); ++i) {
-            expected.needed += model_.blocks_needed(at(ids[i]), upto[i]);
-            copies += model_.copies_needed(at(ids[i]), upto[i]);
-        }
+    if (!expected.refused()) expected.needed = needed_by(ids, upto);
     StepPlan plan;
     if (!run(expected, [&] { store_.reserve(ids, upto, plan); })) return;
-    demand(plan.counts().copies == copies && plan.slots().empty(), "plan of a reservation");
+    demand(plan.slots().empty(), "slots in a reservation's plan");
     demand(static_cast<std::size_t>(plan.counts().served) == ids.size(), "a reservation is whole");
-    carry_out(ids, plan);
+    carry_out(ids, upto, plan);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        demand(model_.capacity(at(ids[i])) >= upto[i], "capacity after a reservation");
         demand(plan.lengths()[i] == at(ids[i]).length, "length in a reservation's plan");
         // The table is ready to be written, so the store counts its content as void.
         for (std::int64_t k = at(ids[i]).length / model_.size; upto[i] > at(ids[i]).length && k < model_.blocks_for(upto[i]);

@@ -25,28 +25,21 @@ StoreModel::StoreModel(pagedkv::SequenceStore& s)
       states_(static_cast<std::size_t>(total), BlockState::clean) {}
 
 BlockState StoreModel::expected_state(BlockId b) const {
-    for (const auto& [id, s] : live)
-        if (std::find(s.table.begin(), s.table.end(), b) != s.table.end()) return BlockState::in_use;
-    if (block(b).pins > 0) return BlockState::in_use;
+    if (refs(b) > 0) return BlockState::in_use;
     if (block(b).busy_until > retired) return BlockState::pending;
     return block(b).published ? BlockState::cached : BlockState::clean;
 }
 
-std::int64_t StoreModel::copies_needed(const ModelSequence& s, std::int64_t upto) const {
-    std::int64_t copied = 0;
-    if (upto <= s.length) return 0;
-    const auto end = std::min(static_cast<std::int64_t>(s.table.size()), blocks_for(upto));
-    for (std::int64_t i = s.length / size; i < end; ++i) copied += block(s.table[static_cast<std::size_t>(i)]).pins > 0;
-    return copied;
-}
-
-std::int64_t StoreModel::blocks_needed(const ModelSequence& s, std::int64_t upto) const {
-    return std::max<std::int64_t>(0, blocks_for(upto) - static_cast<std::int64_t>(s.table.size())) + copies_needed(s, upto);
+// Page-table entries that hold it, and pins.
+std::int64_t StoreModel::refs(BlockId b) const {
+    std::int64_t holders = block(b).pins;
+    for (const auto& [id, s] : live) holders += std::count(s.table.begin(), s.table.end(), b);
+    return holders;
 }
 
 bool StoreModel::shared_between(const ModelSequence& s, std::int64_t from, std::int64_t to) const {
     for (std::int64_t i = from / size; i < blocks_for(to); ++i)
-        if (block(s.table[static_cast<std::size_t>(i)]).pins > 0) return true;
+        if (refs(s.table[static_cast<std::size_t>(i)]) > 1) return true;
     return false;
 }
 
@@ -59,50 +52,13 @@ void StoreModel::handed_out(BlockId b) {
     block(b).written = true;  // its old content is void
 }
 
-void StoreModel::adopt_table(SeqId id) {
-    ModelSequence& s = live.at(id);
-    const auto now = store.sequence(id).table.entries();
-    for (std::size_t i = 0; i < now.size(); ++i)
-        if (i >= s.table.size() || s.table[i] != now[i]) handed_out(now[i]);
-    s.table.assign(now.begin(), now.end());
-}
-
-void StoreModel::apply(const pagedkv::StepPlan& plan) {
-    const auto c = plan.copies();
-    for (std::size_t i = 0; i < c.size(); i += 2) {
-        for (std::size_t k = 1; k < c.size(); k += 2) demand(c[i] != c[k], "a copy reads what the same plan writes");
-        demand(block(c[i]).pins > 0, "a block was copied that nobody shares");
-        demand(store.allocator().state(c[i + 1]) == BlockState::in_use, "a copy goes into a free block");
-        std::copy_n(memory_.begin() + c[i] * size, size, memory_.begin() + c[i + 1] * size);
-        ++copies;
-    }
-    const auto u = plan.updates();
-    for (std::size_t i = 0; i < u.size(); i += 3) device_tables_[u[i]][u[i + 1]] = u[i + 2];
-    for (const pagedkv::Row row : plan.rows())
-        for (const auto& [id, s] : live)
-            if (s.row == row)
-                for (std::size_t k = 0; k < s.table.size(); ++k)
-                    demand(device_tables_[row][static_cast<std::int32_t>(k)] == s.table[k],
-                           "the device's block table is stale");
-    last_step = plan.step;
-}
-
-void StoreModel::write(ModelSequence& s, std::int64_t from, std::int64_t to) {
-    s.tokens.resize(static_cast<std::size_t>(to));
-    for (std::int64_t p = from; p < to; ++p) {
-        const BlockId b = s.table[static_cast<std::size_t>(p / size)];
-        s.tokens[static_cast<std::size_t>(p)] = next_token_;
-        memory_[static_cast<std::size_t>(b * size + p % size)] = next_token_++;
-        block(b).written = true;
-    }
-}
-
 void StoreModel::drop_blocks(ModelSequence& s, std::int64_t keep, pagedkv::Step after) {
     while (static_cast<std::int64_t>(s.table.size()) > keep) {
         ModelBlock& b = block(s.table.back());
         b.busy_until = std::max(b.busy_until, after);
         s.table.pop_back();
     }
+    s.emitted = std::min(s.emitted, static_cast<std::int64_t>(s.table.size()));
 }
 
 std::vector<std::int64_t> StoreModel::content(BlockId b) const {
@@ -145,6 +101,7 @@ void StoreModel::check_sequences() {
         demand(q.table.tokens() == s.length, "length");
         demand(q.committed == s.committed, "committed length");
         demand(q.known == s.known, "known ids");
+        demand(q.emitted == s.emitted, "entries reported");
         const auto now = q.table.entries();
         demand(std::equal(now.begin(), now.end(), s.table.begin(), s.table.end()), "a page table changed by itself");
         for (std::int64_t p = 0; p < s.length; ++p) {
@@ -159,7 +116,7 @@ void StoreModel::check_blocks() {
     for (BlockId b = 0; b < total; ++b) {
         ModelBlock& m = block(b);
         demand(pool.state(b) == expected_state(b), "state of a block");
-        demand(pool.pins(b) == m.pins, "pins of a block");
+        demand(pool.pins(b) == m.pins && pool.refs(b) == refs(b), "references of a block");
         if (m.published && !m.written) demand(pool.fill(b) >= m.fill, "tokens of a findable block were forgotten");
         if (pool.published(b)) demand(m.published && !m.written, "a block is findable though it was written or unpublished");
         else demand(!m.published || m.written, "a block is no longer findable and nobody wrote it");
@@ -174,13 +131,18 @@ void StoreModel::check_blocks() {
 void StoreModel::check_stats() {
     const pagedkv::CacheStats s = store.stats();
     std::int64_t tokens = 0, entries = 0, counts[4] = {};
-    for (const auto& [id, q] : live) tokens += q.length, entries += static_cast<std::int64_t>(q.table.size());
+    std::set<BlockId> held;
+    for (const auto& [id, q] : live) {
+        tokens += q.length;
+        entries += static_cast<std::int64_t>(q.table.size());
+        held.insert(q.table.begin(), q.table.end());
+    }
     for (const BlockState state : states_) ++counts[static_cast<std::size_t>(state)];
     demand(s.clean_blocks == counts[0] && s.cached_blocks == counts[1], "free blocks");
     demand(s.in_use_blocks == counts[2] && s.pending_blocks == counts[3], "allocated blocks");
     demand(s.active_sequences == static_cast<std::int64_t>(live.size()), "active sequences");
     demand(s.logical_tokens == tokens && s.logical_blocks == entries, "sums over sequences");
-    demand(s.saved_blocks() == 0, "nothing is shared between sequences here");
+    demand(s.saved_blocks() == entries - static_cast<std::int64_t>(held.size()), "blocks saved by sharing");
     demand(s.cow_copies == copies && s.failed_admissions == failed_admissions, "counters");
     demand(s.internal_frag_percent() >= 0 && s.internal_frag_percent() <= 100, "fragmentation");
     demand(store.last_step() == last_step && store.retired_step() == retired, "steps");

@@ -2,8 +2,8 @@
 // about: every token written is a new number, so a wrong slot, a missing copy or a block handed out too early is seen as a
 // wrong number in somebody's sequence, pin or findable block.
 //
-// The model predicts whether a call succeeds and which errors it may raise. It does not predict which blocks are
-// taken; it checks that they were free to take.
+// The model predicts whether a call succeeds and which errors it may raise, which table entries are shared, copied and
+// reported. It does not predict which blocks are taken; it checks that they were free to take.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@
 struct ModelSequence {
     pagedkv::Row row = 0;
     std::int64_t length = 0, committed = 0, known = 0;
+    std::int64_t emitted = 0;  // leading table entries that plans have reported
     std::vector<pagedkv::BlockId> table;
     std::vector<std::int64_t> tokens;  // what was written at each position
 };
@@ -27,6 +28,17 @@ struct ModelBlock {
     std::vector<std::int64_t> kept;  // its content when it was pinned or published
 };
 
+// What a plan must hold, in the plan's own order.
+struct ExpectedPlan {
+    std::vector<std::int32_t> copies, updates;
+};
+
+// What the leading sequences of a batch need; a writer that copies a shared block leaves it to the others.
+struct BatchNeed {
+    std::map<pagedkv::BlockId, std::int64_t> left;
+    std::int64_t blocks = 0;
+};
+
 class StoreModel {
 public:
     using Ids = std::vector<std::int64_t>;
@@ -36,12 +48,7 @@ public:
     // The store changed nothing (a refusal, an export), or changed what the model was told.
     void check_all();
 
-    // Takes over the new table of a sequence; new entries must have been free to take.
-    void adopt_table(pagedkv::SeqId id);
     void handed_out(pagedkv::BlockId b);
-    // The engine's part: copies, table updates and the writes to [from, to).
-    void apply(const pagedkv::StepPlan& plan);
-    void write(ModelSequence& s, std::int64_t from, std::int64_t to);
     void drop_blocks(ModelSequence& s, std::int64_t keep, pagedkv::Step after);
     void pin(pagedkv::BlockId b);
     void publish(pagedkv::BlockId b);
@@ -49,12 +56,19 @@ public:
 
     std::int64_t blocks_for(std::int64_t tokens) const { return (tokens + size - 1) / size; }
     std::int64_t capacity(const ModelSequence& s) const { return static_cast<std::int64_t>(s.table.size()) * size; }
-    std::int64_t copies_needed(const ModelSequence& s, std::int64_t upto) const;
-    std::int64_t blocks_needed(const ModelSequence& s, std::int64_t upto) const;
+    std::int64_t refs(pagedkv::BlockId b) const;
     bool shared_between(const ModelSequence& s, std::int64_t from, std::int64_t to) const;
     pagedkv::BlockState expected_state(pagedkv::BlockId b) const;
     ModelBlock& block(std::int64_t b) { return blocks[static_cast<std::size_t>(b)]; }
     const ModelBlock& block(std::int64_t b) const { return blocks[static_cast<std::size_t>(b)]; }
+
+    // store_model_plans.cpp: what a batch needs, what it does to the tables, and the engine's part of it.
+    void need(BatchNeed& batch, const ModelSequence& s, std::int64_t upto) const;
+    void grow(ModelSequence& s, std::span<const pagedkv::BlockId> now, std::int64_t upto, ExpectedPlan& plan);
+    void fork(pagedkv::SeqId parent, const Ids& children);
+    void reorder(const Ids& ids, const Ids& parents, ExpectedPlan& plan);
+    void apply(const pagedkv::StepPlan& plan, const ExpectedPlan& expected);
+    void write(ModelSequence& s, std::int64_t from, std::int64_t to);
 
     pagedkv::SequenceStore& store;
     std::int64_t size, total;
@@ -67,6 +81,8 @@ private:
     void check_sequences();
     void check_blocks();
     void check_stats();
+    void check_device_tables(const pagedkv::StepPlan& plan);
+    ModelSequence copy_of(const ModelSequence& parent) const;
     std::vector<std::int64_t> content(pagedkv::BlockId b) const;
 
     std::vector<std::int64_t> memory_;
