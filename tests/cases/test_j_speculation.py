@@ -8,6 +8,7 @@ import pytest
 from pagedkv import KVCacheManager
 from pagedkv.errors import InvalidArgumentError
 
+from .contents import Contents, refs
 from .refused import available, refused, table
 
 
@@ -145,3 +146,44 @@ def test_j1_truncate_cannot_lengthen() -> None:
             manager.truncate([1], [10], keep_blocks=keep_blocks)
         with refused(manager, InvalidArgumentError):
             manager.truncate([1], [-1], keep_blocks=keep_blocks)
+
+
+@pytest.mark.parametrize(("cutter", "other"), [(1, 2), (2, 1)])
+def test_j1_a_truncation_of_a_shared_block_leaves_it_to_the_other(cutter: int, other: int) -> None:
+    """Part (b): the one that goes back keeps one token of the shared block, so its next write copies that."""
+    held = Contents(4, 4)
+    held.start(1, [1, 2, 3, 4, 5, 6, 7, 8])
+    held.cache.fork(1, [2])
+    manager = held.manager
+    b0, b1 = blocks = table(manager, 1)
+    held.cache.truncate([cutter], [5])
+    assert (manager.seq_length(cutter), table(manager, cutter)) == (5, blocks)
+    assert (refs(manager, b1), manager.allocator.block(b1).fill) == ([2], 4)
+    assert held.of(other) == [1, 2, 3, 4, 5, 6, 7, 8]
+    plan = held.append([cutter], [77])
+    b2 = table(manager, cutter)[1]
+    assert plan.copies.tolist() == [[b1, b2]]
+    assert (refs(manager, b0, b1, b2), manager.allocator.block(b2).fill) == ([2, 1, 1], 2)
+    stats = manager.get_stats()
+    assert (stats.cow_copies, stats.allocated_blocks, stats.stored_tokens) == (1, 3, 10)
+    assert held.of(cutter) == [1, 2, 3, 4, 5, 77]
+    assert held.of(other) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("keep_blocks", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5])
+def test_j1_a_fork_can_go_back_to_any_length(length: int, keep_blocks: bool) -> None:
+    """Drafts are tried in a fork, all are rejected with some of the prompt: its parent has nothing to do with it."""
+    held = Contents(8, 4)
+    held.start(1, [1, 2, 3, 4, 5, 6])
+    held.cache.fork(1, [2])
+    for token in (91, 92, 93):
+        held.append([2], [token])
+    held.cache.truncate([2], [length], keep_blocks=keep_blocks)
+    held.append([2], [8])
+    assert held.of(2) == [*[1, 2, 3, 4, 5, 6][:length], 8]
+    assert held.of(1) == [1, 2, 3, 4, 5, 6]
+    held.cache.free([1])
+    assert held.of(2) == [*[1, 2, 3, 4, 5, 6][:length], 8]
+    held.cache.free([2])
+    assert available(held.manager) == 8

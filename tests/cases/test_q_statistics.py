@@ -20,6 +20,17 @@ def _seventeen_tokens_each() -> KVCacheManager:
     return manager
 
 
+def test_q2_waste_of_shared_blocks_is_counted_once() -> None:
+    """Part (d): three sequences of 17 tokens on the same two blocks waste 15 of 32 slots, not 45 of 96."""
+    manager = KVCacheManager(30, 16)
+    manager.admit(0, list(range(17)))
+    manager.append([0], [17])
+    manager.fork(0, [1, 2])
+    stats = manager.get_stats()
+    assert stats.internal_frag_percent == pytest.approx(100 * 15 / 32)
+    assert (stats.allocated_blocks, stats.stored_tokens, stats.logical_tokens) == (2, 17, 51)
+
+
 def test_q2_blocks_are_not_tokens() -> None:
     stats = _seventeen_tokens_each().get_stats()
     assert stats.allocated_blocks == stats.logical_blocks == 20
