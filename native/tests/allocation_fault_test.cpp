@@ -152,6 +152,7 @@ void construction(Make make) {
 }  // namespace
 
 TEST(growth) { every_operation(growth_operations()); }
+TEST(sharing) { every_operation(sharing_operations()); }
 TEST(cursors_and_release) { every_operation(cursor_operations()); }
 TEST(exports) { every_operation(export_operations()); }
 TEST(allocator) { every_operation(allocator_operations()); }
@@ -167,4 +168,31 @@ TEST(plans_to_bytes_and_back) {
     const std::string bytes = plan.to_bytes();
     construction([&] { CHECK(plan.to_bytes() == bytes); });
     construction([&] { CHECK_EQ(pagedkv::StepPlan::from_bytes(bytes).step, plan.step); });
+}
+
+// Groups, rows and scratch memory are used again: once warm, a beam search allocates its plans and nothing else.
+TEST(beams_allocate_only_their_plans) {
+    SequenceStore store(calls::options(100, 2));
+    std::int64_t allocations = 0, plans = 0;
+    for (int round = 0; round < 40; ++round) {
+        const calls::Ids prompts = {1, 2, 3}, beams = {1, 11, 12, 2, 21, 3}, parents = {1, 1, 0, 0, 3, 3};
+        const calls::Ids one(beams.size(), 1), children[] = {{11, 12}, {21}, {31}};
+        for (const std::int64_t id : prompts) {
+            calls::admit(store, id, 5);
+            calls::append(store, {id}, {5});
+        }
+        failing_new::arm(0);
+        for (std::size_t i = 0; i < prompts.size(); ++i) store.fork(prompts[i], children[i]);
+        for (int step = 0; step < 3; ++step) {
+            pagedkv::StepPlan grown, moved;
+            store.append(beams, one, std::nullopt, SequenceStore::Fit::whole, grown);
+            store.reorder(beams, parents, moved);
+        }
+        store.free(prompts, std::nullopt);
+        const auto report = failing_new::disarm();
+        if (round >= 10) allocations += report.allocations, plans += 6;
+        store.free(store.seq_ids(), std::nullopt);
+        store.check();
+    }
+    CHECK_EQ(allocations, plans);
 }

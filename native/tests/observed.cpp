@@ -1,5 +1,6 @@
 #include "observed.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "pagedkv/errors.hpp"
@@ -43,6 +44,14 @@ std::string future(pagedkv::SequenceStore& store) {
         text += join("\nstep ", step, " blocks");
         while (store.allocator().available() > 0) text += join(" ", calls::allocate(store.allocator(), 1)[0]);
     }
+    // What the sequences still hold, and in which order it comes back.
+    store.check();
+    text += join("\n", state(store, store.allocator()));
+    calls::Ids live = store.seq_ids();
+    std::reverse(live.begin(), live.end());
+    store.free(live, std::nullopt);
+    text += "freed";
+    while (store.allocator().available() > 0) text += join(" ", calls::allocate(store.allocator(), 1)[0]);
     store.check();
     return text + "\n" + state(store, store.allocator());
 }

@@ -67,10 +67,67 @@ Store nearly_full() {
     return store;
 }
 
+// A group of forks with copied tails, one that nobody has written to yet, one of a single member, a stranger; lookahead
+// over shared blocks; as many sequences as there are rows, map entries and places for now.
+Store forked() {
+    Store store = std::make_unique<SequenceStore>(options(40, 2));
+    for (const SeqId id : {1, 2, 3, 5}) {
+        admit(*store, id, 5, id == 3 ? 9 : 5);
+        append(*store, {id}, {id == 5 ? 2 : 5});
+    }
+    fork(*store, 1, {11});
+    fork(*store, 1, {12});
+    append(*store, {12}, {1});
+    append(*store, {1}, {4});
+    fork(*store, 2, {21});
+    fork(*store, 21, {22});
+    fork(*store, 3, {31});
+    store->free(Ids{3}, store->last_step());
+    store->commit(Ids{11}, Ids{3}, std::nullopt);
+    return store;
+}
+
+// Beams after some steps of a search, one cut short, one left behind without blocks; pins, findable and pending blocks.
+Store beams() {
+    auto o = options(26, 2);
+    o.max_tokens = 16;
+    Store store = std::make_unique<SequenceStore>(o);
+    admit(*store, 5, 6);
+    append(*store, {5}, {6});
+    fork(*store, 5, {6, 7, 8});
+    admit(*store, 9, 0);
+    fork(*store, 9, {10});
+    for (const Ids& parents : {Ids{1, 1, 0}, Ids{0, 2, 2}}) {
+        append(*store, {5, 6, 7}, {1, 1, 1});
+        reorder(*store, {5, 6, 7}, parents);
+    }
+    store->allocator().publish(Ids{entries(*store, 7)[0], entries(*store, 7)[3]});
+    store->allocator().increment_ref(Ids{entries(*store, 5).back(), entries(*store, 8).back()});
+    store->truncate(Ids{8}, Ids{3}, true);
+    fork(*store, 6, {60});
+    store->free(Ids{60}, store->last_step());
+    return store;
+}
+
+// Shared tails and room for one copy.
+Store short_of_copies() {
+    Store store = std::make_unique<SequenceStore>(options(4, 4));
+    admit(*store, 1, 10);
+    append(*store, {1}, {10});
+    for (const SeqId id : {2, 3}) fork(*store, 1, {id});
+    return store;
+}
+
 }  // namespace
 
 const std::vector<PreparedState>& prepared_states() {
-    static const std::vector<PreparedState> all = {
-        {"empty", empty}, {"few", few}, {"mixed", mixed}, {"crowded", crowded}, {"nearly_full", nearly_full}};
+    static const std::vector<PreparedState> all = {{"empty", empty},
+                                                   {"few", few},
+                                                   {"mixed", mixed},
+                                                   {"crowded", crowded},
+                                                   {"nearly_full", nearly_full},
+                                                   {"forked", forked},
+                                                   {"beams", beams},
+                                                   {"short_of_copies", short_of_copies}};
     return all;
 }

@@ -83,6 +83,30 @@ TEST(map_under_random_programs_that_grow) {
     random_program(11, ids, 5000, 60'000);
 }
 
+// Batches of new ids ask for room once; what is known stays findable through every growth.
+TEST(room_for_many_is_asked_for_once) {
+    harness::Random random(5);
+    for (const std::size_t many : {1, 2, 7, 8, 9, 100, 5000}) {
+        SequenceMap map;
+        std::map<SeqId, Row> plain;
+        for (int batch = 0; batch < 3; ++batch) {
+            map.insert_room(many);
+            map.insert_room(0);
+            CHECK_EQ(map.size(), plain.size());
+            for (std::size_t i = 0; i < many; ++i) {
+                const auto id = static_cast<SeqId>(random());
+                const auto row = static_cast<Row>(plain.size());
+                map.insert(id, row);
+                plain[id] = row;
+            }
+            for (const auto& [id, row] : plain) CHECK_EQ(map.find(id), row);
+            CHECK_EQ(map.find(-1), -1);
+        }
+        for (const auto& [id, row] : plain) map.erase(id);
+        CHECK_EQ(map.size(), std::size_t{0});
+    }
+}
+
 // Engines count ids up, interleave them between workers, or put a worker number into the high bits.
 TEST(regular_ids_stay_findable) {
     for (int shift = 0; shift < 52; shift += 3) {

@@ -43,6 +43,14 @@ inline StepPlan reserve(SequenceStore& store, const Ids& ids, const Ids& upto) {
     return plan;
 }
 
+inline void fork(SequenceStore& store, SeqId parent, const Ids& children) { store.fork(parent, children); }
+
+inline StepPlan reorder(SequenceStore& store, const Ids& ids, const Ids& parents) {
+    StepPlan plan;
+    store.reorder(ids, parents, plan);
+    return plan;
+}
+
 inline std::vector<BlockId> allocate(pagedkv::BlockAllocator& blocks, std::int64_t count) {
     blocks.require(count);
     std::vector<BlockId> out(static_cast<std::size_t>(count));

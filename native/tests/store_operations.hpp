@@ -40,6 +40,7 @@ struct StoreOperation {
 };
 
 std::vector<StoreOperation> growth_operations();
+std::vector<StoreOperation> sharing_operations();
 std::vector<StoreOperation> cursor_operations();
 std::vector<StoreOperation> export_operations();
 std::vector<StoreOperation> allocator_operations();

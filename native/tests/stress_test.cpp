@@ -37,7 +37,7 @@ TEST(threads_share_one_manager) {
     for (int i = 0; i < kThreads; ++i) workers.emplace_back(manager, memory, i);
     run_threads(workers, operations);
 
-    std::int64_t plans = 0, refusals = 0;
+    std::int64_t plans = 0, refusals = 0, copies = 0;
     for (StressWorker& worker : workers) {
         worker.give_everything_back();
         plans += worker.plans();
@@ -49,10 +49,12 @@ TEST(threads_share_one_manager) {
         store.check();
         CHECK_EQ(store.stats().free_blocks(), kBlocks);
         CHECK_EQ(store.last_step(), plans);
+        copies = store.stats().cow_copies;
     });
-    // A pool that never runs short, or is always short, would exercise half of the code.
+    // A pool that never runs short, or is always short, or sequences that share nothing would exercise half of the code.
     CHECK(refusals > operations / 100);
+    CHECK(copies > operations / 100);
     CHECK(plans > operations);
-    std::cout << kThreads << " threads, " << operations << " operations each, " << plans << " plans, " << refusals
-              << " refusals\n";
+    std::cout << kThreads << " threads, " << operations << " operations each, " << plans << " plans, " << copies << " copies, "
+              << refusals << " refusals\n";
 }

@@ -6,13 +6,13 @@ using namespace calls;
 using harness::below;
 using Fit = pagedkv::SequenceStore::Fit;
 
-namespace {
-constexpr std::int64_t kOwned = 6;
-std::int64_t token(SeqId id, std::int64_t position) { return id * 1'000'000 + position + 1; }
-}  // namespace
-
 StressWorker::StressWorker(pagedkv::KVCacheManager& manager, std::vector<std::int64_t>& memory, std::int64_t number)
-    : manager_(manager), memory_(memory), first_id_(100 * (number + 1)), random_(static_cast<std::uint64_t>(number)) {}
+    : manager_(manager),
+      memory_(memory),
+      first_id_(100 * (number + 1)),
+      random_(static_cast<std::uint64_t>(number)),
+      block_size_(manager.locked([](SequenceStore& store) { return store.options().block_size; })),
+      next_token_((number + 1) << 40) {}
 
 void StressWorker::run(std::int64_t operations) {
     for (std::int64_t i = 0; i < operations; ++i) {
@@ -23,17 +23,21 @@ void StressWorker::run(std::int64_t operations) {
 }
 
 void StressWorker::any_operation() {
-    switch (below(random_, 16)) {
+    switch (below(random_, 20)) {
         case 0:
         case 1: return admit_or_free();
         case 2: return reserve_and_commit();
         case 3: return truncate_owned();
         case 4:
-        case 5: return meddle_with_shared();
+        case 5: return meddle_with_common();
         case 6: return pin_or_unpin();
         case 7: return allocate_or_free();
         case 8: return export_all();
         case 9: return retire();
+        case 10: return fork_owned();
+        case 11:
+        case 12: return reorder_owned();
+        case 13: return free_owned();
         default: return grow_owned();
     }
 }
@@ -51,39 +55,41 @@ bool StressWorker::attempt(Work&& work) {
 
 Ids StressWorker::some_owned() {
     Ids ids;
-    for (const auto& [id, length] : lengths_)
+    for (const auto& [id, tokens] : tokens_)
         if (below(random_, 2) == 0) ids.push_back(id);
     return ids;
 }
 
 void StressWorker::admit_or_free() {
     const SeqId id = first_id_ + below(random_, kOwned);
-    if (lengths_.contains(id)) {
+    if (tokens_.contains(id)) {
         const auto after = below(random_, 2) == 0 ? std::optional(newest_plan_) : std::nullopt;
         manager_.locked([&](SequenceStore& store) { store.free(Ids{id}, after); });
-        lengths_.erase(id);
+        tokens_.erase(id);
     } else if (attempt([&](SequenceStore& store) { admit(store, id, 9, below(random_, 10)); })) {
-        lengths_[id] = 0;
+        tokens_[id] = {};
     }
 }
 
-void StressWorker::write_tokens(SeqId id, std::int64_t from, const Ids& slots) {
-    for (const std::int64_t slot : slots) memory_[static_cast<std::size_t>(slot)] = token(id, from++);
+void StressWorker::write_tokens(SeqId id, std::span<const std::int64_t> slots) {
+    for (const std::int64_t slot : slots) {
+        tokens_[id].push_back(next_token_);
+        memory_[static_cast<std::size_t>(slot)] = next_token_++;
+    }
 }
 
 void StressWorker::write(const StepPlan& plan, const Ids& ids, const Ids& counts) {
     ++plans_;
     newest_plan_ = plan.step;
-    const auto slots = plan.slots();
-    std::ptrdiff_t next = 0;
+    copy_blocks(plan);
+    const std::span<const std::int64_t> slots = plan.slots();
+    std::size_t next = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(plan.counts().served); ++i) {
-        const auto end = next + static_cast<std::ptrdiff_t>(counts[i]);
-        write_tokens(ids[i], lengths_[ids[i]], Ids(slots.begin() + next, slots.begin() + end));
-        next = end;
-        lengths_[ids[i]] += counts[i];
-        CHECK_EQ(std::int64_t{plan.lengths()[i]}, lengths_[ids[i]]);
+        write_tokens(ids[i], slots.subspan(next, static_cast<std::size_t>(counts[i])));
+        next += static_cast<std::size_t>(counts[i]);
+        CHECK_EQ(std::int64_t{plan.lengths()[i]}, length(ids[i]));
     }
-    CHECK_EQ(next, static_cast<std::ptrdiff_t>(slots.size()));
+    CHECK_EQ(next, slots.size());
 }
 
 void StressWorker::grow_owned() {
@@ -98,19 +104,19 @@ void StressWorker::grow_owned() {
 void StressWorker::reserve_and_commit() {
     const Ids ids = some_owned();
     Ids upto;
-    for (const SeqId id : ids) upto.push_back(lengths_[id] + below(random_, 6));
+    for (const SeqId id : ids) upto.push_back(length(id) + below(random_, 6));
     StepPlan plan;
     if (!attempt([&](SequenceStore& store) { store.reserve(ids, upto, plan); })) return;
     ++plans_;
+    copy_blocks(plan);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        Ids slots(static_cast<std::size_t>(upto[i] - lengths_[ids[i]]));
+        Ids slots(static_cast<std::size_t>(upto[i] - length(ids[i])));
         manager_.locked([&](SequenceStore& store) {
-            const Ids start = {lengths_[ids[i]]}, stop = {upto[i]};
+            const Ids start = {length(ids[i])}, stop = {upto[i]};
             store.slot_count(Ids{ids[i]}, SequenceStore::Ids(start), SequenceStore::Ids(stop));
             store.slot_mapping(slots);
         });
-        write_tokens(ids[i], lengths_[ids[i]], slots);
-        lengths_[ids[i]] = upto[i];
+        write_tokens(ids[i], slots);
     }
     manager_.locked([&](SequenceStore& store) { store.commit(ids, upto, std::nullopt); });
 }
@@ -118,14 +124,17 @@ void StressWorker::reserve_and_commit() {
 void StressWorker::truncate_owned() {
     const Ids ids = some_owned();
     Ids lengths;
-    for (const SeqId id : ids) lengths.push_back(lengths_[id] = below(random_, lengths_[id] + 1));
+    for (const SeqId id : ids) {
+        lengths.push_back(below(random_, length(id) + 1));
+        tokens_[id].resize(static_cast<std::size_t>(lengths.back()));
+    }
     const bool keep = below(random_, 2) == 0;
     manager_.locked([&](SequenceStore& store) { store.truncate(ids, lengths, keep); });
 }
 
-void StressWorker::meddle_with_shared() {
-    const SeqId id = shared();
-    const std::int64_t amount = below(random_, 5), what = below(random_, 5);
+void StressWorker::meddle_with_common() {
+    const SeqId id = common();
+    const std::int64_t amount = below(random_, 5), what = below(random_, 7);
     try {
         manager_.locked([&](SequenceStore& store) {
             switch (what) {
@@ -133,6 +142,8 @@ void StressWorker::meddle_with_shared() {
                 case 1: append(store, {id, (id + 1) % 4}, {amount, 1}), ++plans_; break;
                 case 2: reserve(store, {id}, {3 * amount}), ++plans_; break;
                 case 3: store.truncate(Ids{id}, Ids{amount}, true); break;
+                case 4: fork(store, id, {(id + 1) % 4, (id + 2) % 4}); break;
+                case 5: reorder(store, {id, (id + 1) % 4}, {1, amount % 2}), ++plans_; break;
                 default: store.free(Ids{id}, store.last_step());
             }
         });
@@ -141,14 +152,14 @@ void StressWorker::meddle_with_shared() {
     }
 }
 
-// A pin on a block of a shared sequence: the next write there must copy it. The block is published now and then.
+// A pin on a block of a common sequence: the next write there must copy it. The block is published now and then.
 void StressWorker::pin_or_unpin() {
     if (!pins_.empty() && below(random_, 2) == 0) {
         manager_.locked([&](SequenceStore& store) { store.allocator().free(pins_); });
         pins_.clear();
         return;
     }
-    const SeqId id = shared();
+    const SeqId id = common();
     const bool publish = below(random_, 2) == 0;
     manager_.locked([&](SequenceStore& store) {
         if (store.row_of(id) < 0 || store.sequence(id).table.size() == 0) return;
@@ -172,7 +183,7 @@ void StressWorker::export_all() {
     manager_.locked([&](SequenceStore& store) {
         std::vector<std::int32_t> lengths(ids.size()), indptr(ids.size() + 1), last(ids.size());
         store.seq_lens(ids, lengths);
-        for (std::size_t i = 0; i < ids.size(); ++i) CHECK_EQ(std::int64_t{lengths[i]}, lengths_[ids[i]]);
+        for (std::size_t i = 0; i < ids.size(); ++i) CHECK_EQ(std::int64_t{lengths[i]}, length(ids[i]));
         std::vector<std::int32_t> table(ids.size() * static_cast<std::size_t>(store.table_width(ids)));
         store.block_table(ids, table, store.table_width(ids), -1);
         std::vector<std::int32_t> indices(static_cast<std::size_t>(store.csr_pages(ids)));
@@ -189,15 +200,14 @@ void StressWorker::retire() {
 }
 
 void StressWorker::check_and_verify() {
-    for (const auto& owned : lengths_) {
-        const auto id = owned.first, length = owned.second;
-        Ids slots(static_cast<std::size_t>(length));
+    for (const auto& owned : tokens_) {
+        const Ids& tokens = owned.second;
+        Ids slots(tokens.size());
         manager_.locked([&](SequenceStore& store) {
-            CHECK_EQ(store.slot_count(Ids{id}, std::nullopt, std::nullopt), length);
+            CHECK_EQ(store.slot_count(Ids{owned.first}, std::nullopt, std::nullopt), static_cast<std::int64_t>(tokens.size()));
             store.slot_mapping(slots);
         });
-        for (std::int64_t i = 0; i < length; ++i)
-            CHECK_EQ(memory_[static_cast<std::size_t>(slots[static_cast<std::size_t>(i)])], token(id, i));
+        for (std::size_t i = 0; i < tokens.size(); ++i) CHECK_EQ(memory_[static_cast<std::size_t>(slots[i])], tokens[i]);
     }
     manager_.locked([](SequenceStore& store) { store.check(); });
 }
@@ -205,8 +215,8 @@ void StressWorker::check_and_verify() {
 void StressWorker::give_everything_back() {
     manager_.locked([&](SequenceStore& store) {
         store.allocator().free(pins_);
-        for (const auto& [id, length] : lengths_) store.free(Ids{id}, std::nullopt);
+        for (const auto& [id, tokens] : tokens_) store.free(Ids{id}, std::nullopt);
     });
     pins_.clear();
-    lengths_.clear();
+    tokens_.clear();
 }
