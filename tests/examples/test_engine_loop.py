@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "engine_loop.py"
+from .loading import FOLDER, load
 
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("engine_loop", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
-
-
-engine_loop = _load()
+engine_loop = load("engine_loop")
 
 
 @pytest.mark.parametrize("device", ["null", "host"])
@@ -71,7 +57,7 @@ def test_step_by_step_the_device_knows_every_table() -> None:
 
 @pytest.mark.parametrize("device", ["null", "host"])
 def test_it_runs_as_a_program(device: str) -> None:
-    command = [sys.executable, str(EXAMPLE), "--requests", "10", "--device", device]
+    command = [sys.executable, str(FOLDER / "engine_loop.py"), "--requests", "10", "--device", device]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.startswith("10 requests in ")
     assert run.stdout.endswith("0 tokens with wrong bytes\n")
