@@ -1,6 +1,7 @@
 """The benchmarks, in the order in which they run. A new one is a module and a line here."""
 
 from benchmarks import (
+    beam_step,
     decode_scaling,
     decode_step,
     engine_step,
@@ -18,6 +19,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     decode_scaling.BENCHMARK,
     eviction_pressure.BENCHMARK,
     engine_step.BENCHMARK,
+    beam_step.BENCHMARK,
     statistics_cost.BENCHMARK,
     free_scattered.BENCHMARK,
     pool_build.BENCHMARK,

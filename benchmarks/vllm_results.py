@@ -22,18 +22,23 @@ class VllmFigure:
 
 
 def read_figure(directory: Path, bench: str, labels: dict[str, Any]) -> VllmFigure | None:
-    """All samples of `bench` with these labels in the directory's files; None when there are none."""
+    """All samples of `bench` with (at least) these labels in the directory's files; None when there are none."""
     cpu: list[float] = []
     calibration: list[float] = []
     for file in sorted(directory.glob("b*-*.json")):
         content = json.loads(file.read_text(encoding="utf-8"))
-        matching = [r for r in content["results"] if r["bench"] == bench and r["labels"] == labels]
+        matching = [r for r in content["results"] if r["bench"] == bench and labels.items() <= r["labels"].items()]
         for result in matching:
             cpu += result["cpu_us"]
             calibration += content["meta"]["calib_start"] + content["meta"]["calib_end"]
     if not cpu:
         return None
     return VllmFigure(min(cpu), median(cpu), len(cpu), min(calibration))
+
+
+def beam_step(directory: Path, prompt_tokens: int, beams: int) -> VllmFigure | None:
+    """Its whole bookkeeping of one beam step: every beam is submitted as a new request of one more token."""
+    return read_figure(directory, "beam step via new requests", {"prompt": prompt_tokens, "beams": beams})
 
 
 def decode_step(directory: Path, running: int) -> VllmFigure | None:
