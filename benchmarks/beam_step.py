@@ -1,4 +1,4 @@
-"""Beam search: the step (reorder + append) at any prompt length, fork, the end of a group; beside vLLM's resubmission."""
+"""Beam search: the step (reorder + append) at any prompt length, fork, end of a group; beside vLLM's resubmission."""
 
 import numpy as np
 
