@@ -1,17 +1,20 @@
 """The simulator: request loads over the real manager with a virtual clock.
 
 workload, traces -> arrivals -> scheduler (drives the manager) -> measure -> figures, contiguous comparison
+groups (what a request is), beams -> admission -> scheduler -> sharing (what forks save)
 """
 
 from __future__ import annotations
 
 from pagedkv.simulate.device import DeviceChoice, choose_device
+from pagedkv.simulate.groups import Groups
 from pagedkv.simulate.simulator import Load, PoolSpec, Simulation, SimulationResult
 from pagedkv.simulate.traces import Trace, read_trace
 from pagedkv.simulate.workload import Workload, base_case, base_case_requests
 
 __all__ = [
     "DeviceChoice",
+    "Groups",
     "Load",
     "PoolSpec",
     "Simulation",

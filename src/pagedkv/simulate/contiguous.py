@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from pagedkv.layout import KVLayout
 from pagedkv.simulate.measure import Totals
+from pagedkv.simulate.sharing import SharingTotals
 
 
 @dataclass(frozen=True, slots=True)
 class ContiguousComparison:
     """Bytes that a max-length reservation holds where the paged pool holds `paged_bytes`.
 
-    sequences: K, the concurrency where it is capped, else the sequences that run at that moment.
+    sequences: K, the concurrency where it is capped, else the requests that run at that moment; times the sequences of
+    a group, each of which reserves for itself.
     saved = 1 - paged_bytes / contiguous_bytes; mean_saved is the same over all steps' sums; mean_waste is the share of
     reserved token places that hold no token. None where nothing ran.
     """
@@ -32,11 +34,20 @@ class ContiguousComparison:
 
 
 def compare_with_max_length(
-    totals: Totals, layout: KVLayout, max_seq_len: int, capped_at: int | None
+    totals: Totals,
+    sharing: SharingTotals,
+    layout: KVLayout,
+    max_seq_len: int,
+    *,
+    capped_at: int | None = None,
+    group_size: int = 1,
 ) -> ContiguousComparison:
-    """Compare a run with the reservation of `max_seq_len` tokens a sequence. Pure; no stream."""
-    sequences = totals.peak_running_then if capped_at is None else capped_at
-    sequence_steps = totals.running if capped_at is None else capped_at * totals.steps
+    """Compare a run with the reservation of `max_seq_len` tokens a sequence. Pure; no stream.
+
+    capped_at: the cap on requests that run, None without one; each is `group_size` sequences.
+    """
+    sequences = group_size * (totals.peak_running_then if capped_at is None else capped_at)
+    sequence_steps = group_size * (totals.running if capped_at is None else capped_at * totals.steps)
     sequence_bytes = max_seq_len * layout.token_bytes
     paged, contiguous = totals.peak_blocks * layout.block_bytes, sequences * sequence_bytes
     return ContiguousComparison(
@@ -47,7 +58,7 @@ def compare_with_max_length(
         saved=_saved(paged, contiguous),
         factor=contiguous / paged if paged else None,
         mean_saved=_saved(totals.allocated * layout.block_bytes, sequence_steps * sequence_bytes),
-        mean_waste=_saved(totals.stored, sequence_steps * max_seq_len),
+        mean_waste=_saved(sharing.logical_tokens, sequence_steps * max_seq_len),
     )
 
 

@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from pagedkv.layout import KVLayout
 from pagedkv.simulate.contiguous import ContiguousComparison
+from pagedkv.simulate.counters import Counters
 from pagedkv.simulate.measure import SaturatedTotals, Totals
-from pagedkv.simulate.scheduler import Counters
+from pagedkv.simulate.sharing import SharingTotals
 
 Figure: TypeAlias = int | float | dict[str, int | float] | None
 Figures: TypeAlias = dict[str, Figure]
@@ -57,6 +58,22 @@ def step_figures(totals: Totals, layout: KVLayout, num_blocks: int) -> Figures:
         "mean_blocks": _share(totals.allocated, steps),
         "mean_running": _share(totals.running, steps),
         "saturated": _saturated(totals.saturated, layout, num_blocks),
+    }
+
+
+def sharing_figures(sharing: SharingTotals, totals: Totals, *, cow_copies: int) -> Figures:
+    """Return blocks without sharing (logical) against blocks with it (physical, `totals`), and the copies made."""
+    saturated = totals.saturated.steps
+    ratio = sharing.saturated_ratio / saturated if saturated else None
+    return {
+        "sum_logical_blocks_over_steps": sharing.logical_blocks,
+        "mean_logical_blocks": _share(sharing.logical_blocks, totals.steps),
+        "peak_logical_blocks": sharing.peak_logical_blocks,
+        "peak_saved_blocks": sharing.peak_saved_blocks,
+        "pooled_sharing_saving": _share(sharing.logical_blocks - totals.allocated, sharing.logical_blocks),
+        "saturated_sharing_ratio": ratio,
+        "saturated_sharing_saving": None if ratio is None else 1 - 1 / ratio,
+        "cow_copies": cow_copies,
     }
 
 

@@ -28,7 +28,7 @@ class SaturatedTotals:
 class Totals:
     """Sums and peaks over all counted steps. Blocks and tokens are counts; fragmentation is a sum of fractions.
 
-    peak_running_then: running sequences in the first step with peak_blocks.
+    running counts requests; peak_running_then: those that run in the first step with peak_blocks.
     """
 
     steps: int
@@ -61,7 +61,7 @@ class Recorder:
         self._running_at_peak = 0
 
     def add(self, allocated: int, stored: int, running: int, saturated: bool) -> None:
-        """Record one counted step; at least one sequence runs, so allocated > 0."""
+        """Record one counted step; at least one request runs, so allocated > 0."""
         self._pending.append((allocated, stored, running, saturated))
         if len(self._pending) == CHUNK:
             self._flush()

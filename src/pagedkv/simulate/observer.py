@@ -1,9 +1,9 @@
-"""What a run tells to those that watch it: byte verification, step logs."""
+"""What a run tells to those that watch it: byte verification, sums of shared blocks, step logs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,11 +13,20 @@ if TYPE_CHECKING:
     from pagedkv.step_plan import StepPlan
 
 
-class Observer(Protocol):
-    """Called by the scheduler, in this order within a step. An observer changes no bookkeeping."""
+class Observer:
+    """Called by the scheduler as things happen; plans come in step order. An observer changes no bookkeeping.
+
+    A subclass overrides what it needs to know; the rest does nothing.
+    """
 
     def appended(self, plan: StepPlan, seq_ids: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
         """A plan was made; its first `plan.served` sequences grew by their counts. Arrays valid for this call."""
+
+    def forked(self, parent: int, children: Sequence[int]) -> None:
+        """The children are copies of their parent from here on."""
+
+    def reordered(self, plan: StepPlan, seq_ids: NDArray[np.int64], parents: NDArray[np.int64]) -> None:
+        """A plan was made; seq_ids[i] became what seq_ids[parents[i]] was. Arrays valid for this call."""
 
     def measured(self, scheduler: Scheduler) -> None:
         """The step is about to be counted: growth and admission are over."""

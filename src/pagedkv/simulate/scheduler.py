@@ -4,18 +4,20 @@ It drives the real manager with a virtual clock. One step = one model iteration:
 
     arrive -> grow (one batched append) -> admit (only if nobody was preempted) -> measure -> execute
 
+A request is a group of sequences (one, if nothing is said) that is admitted, grown, preempted and ended as a whole.
 Cost: one native append, one admission attempt while requests wait, one read of the statistics; linear in steps.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pagedkv.errors import NeverFitsError, PagedKVError
+from pagedkv.errors import PagedKVError
+from pagedkv.simulate.admission import Admission, Admitted
+from pagedkv.simulate.beams import BeamSearch
+from pagedkv.simulate.counters import Counters, Rejection
+from pagedkv.simulate.groups import SINGLE, Groups, members
 from pagedkv.simulate.running import RunningSequences
 
 if TYPE_CHECKING:
@@ -25,33 +27,12 @@ if TYPE_CHECKING:
     from pagedkv.simulate.observer import Observer
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A request that could not fit an idle pool. needed includes no watermark; total is the pool's blocks."""
-
-    request: int
-    needed: int
-    total: int
-
-
-@dataclass(slots=True)
-class Counters:
-    """Event counts of a run so far. Tokens and blocks count recomputation too."""
-
-    completed: int = 0
-    completed_tokens: int = 0
-    preemptions: int = 0
-    recomputed_tokens: int = 0
-    token_allocs: int = 0
-    block_allocs: int = 0
-    block_frees: int = 0
-
-
 class Scheduler:
     """One run over one manager; `run()` returns when the work is done or `stop()` was called.
 
-    max_seqs: most sequences that may run at once (None: no cap). stop_after: end with the step in which so many
-    requests have completed or been rejected (None: never). Modifies the manager; no stream.
+    max_seqs: most requests that may run at once (None: no cap). stop_after: end with the step in which so many
+    requests have completed or been rejected (None: never). groups: what a request is; beams are drawn with `seed`.
+    Modifies the manager; no stream.
     """
 
     def __init__(
@@ -62,6 +43,8 @@ class Scheduler:
         *,
         max_seqs: int | None = None,
         stop_after: int | None = None,
+        groups: Groups = SINGLE,
+        seed: int = 42,
     ) -> None:
         self.manager = manager
         self.counters = Counters()
@@ -69,16 +52,19 @@ class Scheduler:
         self.observers: list[Observer] = []
         self.step = 0
         self.waiting: deque[int] = deque()
-        self.running = RunningSequences()
+        self.running = RunningSequences(groups.size)
         self.preempted: list[int] = []  # in this step
         self._arrivals = arrivals
         self._recorder = recorder
         self._max_seqs = max_seqs
+        self._group_size = groups.size
+        self._admission = Admission(manager, groups)
+        self._beams = BeamSearch(groups, seed) if groups.beam_width > 1 else None
         self._stop_after = stop_after
         self._stopping = False
-        self._calendar: dict[int, list[int]] = {}  # last step -> ids; entries of preempted sequences are stale
-        self._last_step: dict[int, int] = {}  # id -> its last step, running sequences only
-        self._generated: dict[int, int] = {}  # id -> tokens generated before its preemption
+        self._calendar: dict[int, list[int]] = {}  # last step -> ids; entries of preempted requests are stale
+        self._last_step: dict[int, int] = {}  # id -> its last step, running requests only
+        self._generated: dict[int, int] = {}  # id -> tokens a sequence generated before its preemption
         self._allocated = manager.get_stats().allocated_blocks
 
     def stop(self) -> None:
@@ -109,7 +95,7 @@ class Scheduler:
                     self._arrivals.ended(1)
                 else:
                     self.waiting.append(request)
-            if self.waiting or len(self.running):
+            if self.waiting or self.running.requests:
                 return True
             coming = self._arrivals.next_step()
             if self._stopping or coming is None or (self._stop_after is not None and self._ended() >= self._stop_after):
@@ -117,23 +103,20 @@ class Scheduler:
             self.step = max(self.step, coming)
 
     def _rejects(self, request: int) -> bool:
-        """Refuse at once what cannot fit an idle pool: it would preempt itself for ever (the manager's own error)."""
-        manager = self.manager
-        most = self._arrivals.prompt[request] + self._arrivals.output[request] - 1
-        if -(-most // manager.block_size) + manager.watermark <= manager.num_blocks:
+        rejection = self._admission.reject(self._arrivals.prompt[request], self._arrivals.output[request], request)
+        if rejection is None:
             return False
-        try:
-            manager.admit(request, (), reserve=most)
-        except NeverFitsError as error:
-            self.rejections.append(Rejection(request, error.needed, error.total))
-            return True
-        raise PagedKVError(f"request {request} needs {most} tokens, more than the pool holds, and was admitted")
+        self.rejections.append(rejection)
+        return True
 
     def _grow(self) -> None:
         """Every running sequence stores one more token, oldest first; who stops short costs the newest its place."""
+        running = self.running
+        if self._beams is not None and running.requests:
+            self._reorder(self._beams)
         start = 0
-        while start < len(self.running):
-            ids, ones = self.running.ids[start:], self.running.ones[start:]
+        while start < len(running.ids):
+            ids, ones = (running.ids[start:], running.ones[start:]) if start else (running.ids, running.ones)
             plan = self.manager.try_append(ids, ones, partial=True)
             assert plan is not None, "partial appends always return a plan"
             for observer in self.observers:
@@ -141,77 +124,93 @@ class Scheduler:
             served = plan.served
             self.counters.token_allocs += served
             start += served
-            if start < len(self.running):
-                self._preempt(self.running.newest)
+            if start < len(running.ids):
+                self._preempt(running.newest)
+
+    def _reorder(self, beams: BeamSearch) -> None:
+        """Beams that do not survive become copies of others, in one call for all groups."""
+        ids, parents = beams.choose(self.running.ids)
+        if not len(ids):
+            return
+        plan = self.manager.reorder(ids, parents)
+        self._count_given()
+        for observer in self.observers:
+            observer.reordered(plan, ids, parents)
 
     def _preempt(self, victim: int) -> None:
         """Give back all blocks of `victim` and put it at the head of the queue; it keeps its generated tokens."""
         self._count_taken()
+        prompt, output = self._arrivals.prompt[victim], self._arrivals.output[victim]
         last_step = self._last_step.pop(victim)
-        self._generated[victim] = self._arrivals.output[victim] - (last_step + 1 - self.step)
+        self._generated[victim] = output - (last_step + 1 - self.step)
+        sequences = members([victim], self._group_size)
+        stored = int(self.manager.seq_lens(sequences).sum())
         self.counters.preemptions += 1
-        self.counters.recomputed_tokens += self.manager.seq_length(victim)
-        self.manager.free([victim])
+        self.counters.recomputed_tokens += stored - (self._group_size - 1) * prompt
+        self.manager.free(sequences)
         self._count_given()
+        self._admission.left(prompt, output)
         self.running.remove(victim)
         self.waiting.appendleft(victim)
         self.preempted.append(victim)
 
     def _admit(self) -> None:
         """Admit from the head of the queue until one does not fit, then store their prompts in one append."""
-        admitted: list[int] = []
-        tokens: list[int] = []
-        while self.waiting and (self._max_seqs is None or len(self.running) < self._max_seqs):
+        taken: list[Admitted] = []
+        while self.waiting and (self._max_seqs is None or self.running.requests < self._max_seqs):
             request = self.waiting[0]
+            prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
             generated = self._generated.get(request, 0)
-            stored = self._arrivals.prompt[request] + generated
-            if self.manager.try_admit(request, (), reserve=stored) is None:
+            if not self._admission.take(request, prompt, output, generated):
                 break
             self.waiting.popleft()
             self.running.add(request)
-            last_step = self.step + self._arrivals.output[request] - generated - 1
-            self._last_step[request] = last_step
-            self._calendar.setdefault(last_step, []).append(request)
-            admitted.append(request)
-            tokens.append(stored)
-        if admitted:
-            self._store_prompts(admitted, tokens)
+            self._schedule(request, output, generated)
+            taken.append(Admitted(request, prompt, generated))
+        if taken:
+            self.counters.token_allocs += self._admission.store(taken, self.observers)
 
-    def _store_prompts(self, admitted: list[int], tokens: list[int]) -> None:
-        ids, counts = np.array(admitted, dtype=np.int64), np.array(tokens, dtype=np.int32)
-        plan = self.manager.append(ids, counts)
-        self.counters.token_allocs += sum(tokens)
-        for observer in self.observers:
-            observer.appended(plan, ids, counts)
+    def _schedule(self, request: int, output: int, generated: int) -> None:
+        last_step = self.step + output - generated - 1
+        self._last_step[request] = last_step
+        self._calendar.setdefault(last_step, []).append(request)
+        if self._beams is not None and not generated:
+            self._beams.started(request)
 
     def _measure(self) -> None:
-        if not len(self.running):
+        if not self.running.requests:
             raise PagedKVError(f"step {self.step}: {len(self.waiting)} requests wait and the idle pool takes none")
         stored = self._count_taken()
-        self._recorder.add(self._allocated, stored, len(self.running), bool(self.waiting))
+        self._recorder.add(self._allocated, stored, self.running.requests, bool(self.waiting))
         for observer in self.observers:
             observer.measured(self)
 
     def _execute(self) -> None:
-        """Every running sequence generates one token; those that have all of theirs leave."""
+        """Every running sequence generates one token; requests that have all of theirs leave."""
         scheduled = self._calendar.pop(self.step, None)
         if scheduled is None:
             return
-        # A preempted sequence left its old entry behind; the step of its new admission is always a later one.
-        done = [seq_id for seq_id in scheduled if self._last_step.get(seq_id) == self.step]
+        # A preempted request left its old entry behind; the step of its new admission is always a later one.
+        done = [request for request in scheduled if self._last_step.get(request) == self.step]
         if not done:
             return
+        sequences = members(done, self._group_size)
         for observer in self.observers:
-            observer.ending(done)
-        self.manager.free(done)
+            observer.ending(sequences)
+        self.manager.free(sequences)
         self._count_given()
-        for seq_id in done:
-            self.running.remove(seq_id)
-            del self._last_step[seq_id]
-            self._generated.pop(seq_id, None)
-            self.counters.completed_tokens += self._arrivals.output[seq_id]
+        for request in done:
+            self._end(request)
         self.counters.completed += len(done)
         self._arrivals.ended(len(done))
+
+    def _end(self, request: int) -> None:
+        prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
+        self._admission.left(prompt, output)
+        self.running.remove(request)
+        del self._last_step[request]
+        self._generated.pop(request, None)
+        self.counters.completed_tokens += output * self._group_size
 
     def _count_taken(self) -> int:
         """Count blocks handed out since the last reading; return the stored tokens."""

@@ -12,9 +12,12 @@ from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
 from pagedkv.simulate.contiguous import ContiguousComparison, compare_with_max_length
-from pagedkv.simulate.figures import Figures, contiguous_figures, run_figures, step_figures
+from pagedkv.simulate.counters import Rejection
+from pagedkv.simulate.figures import Figures, contiguous_figures, run_figures, sharing_figures, step_figures
+from pagedkv.simulate.groups import SINGLE, Groups
 from pagedkv.simulate.measure import Recorder, Totals
-from pagedkv.simulate.scheduler import Rejection, Scheduler
+from pagedkv.simulate.scheduler import Scheduler
+from pagedkv.simulate.sharing import SharingRecorder, SharingTotals, nothing_shared
 from pagedkv.simulate.verify import ByteVerifier, Verification
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload, base_case_requests
 
@@ -39,9 +42,11 @@ class Load:
 
     workload: requests to replay; None: the closed loop, drawn with `seed` as long as the run lasts.
     step_ticks: 100 ns ticks a step for a timed replay; None: all are there at step 0.
-    concurrency: the level of the closed loop, and the contiguous comparison's K; max_seqs: a cap that is not.
+    concurrency: the level of the closed loop, and the contiguous comparison's K; max_seqs: a cap that is not. Both
+    count requests.
     completions: the run ends with the step in which so many completed or were rejected (None: with the last request).
     max_seq_len: the contiguous comparison's L; None: the largest prompt + output that the pool can hold.
+    groups: what a request is, one sequence if nothing is said; seed: of the closed loop and of beams.
     """
 
     workload: Workload | None
@@ -51,12 +56,14 @@ class Load:
     completions: int | None = None
     max_seq_len: int | None = None
     seed: int = 42
+    groups: Groups = SINGLE
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_seqs", "completions", "max_seq_len"):
             value = getattr(self, name)
             if value is not None:
                 whole_number(value, name, minimum=1, maximum=INT32_MAX)
+        whole_number(self.seed, "seed")
 
     def arrivals(self) -> Arrivals:
         """Return a fresh source of these requests."""
@@ -66,7 +73,7 @@ class Load:
 
     @property
     def cap(self) -> int | None:
-        """Most sequences at once."""
+        """Most requests at once."""
         caps = [cap for cap in (self.concurrency, self.max_seqs) if cap is not None]
         return min(caps) if caps else None
 
@@ -110,13 +117,20 @@ class Simulation:
         self._arrivals = load.arrivals()
         self._recorder = Recorder(spec.layout.block_size, self._progress if on_progress else None)
         self._on_progress = on_progress
-        self._verifier = ByteVerifier(self.manager, self.pool) if verify else None
+        shares = load.groups.size > 1
+        self._sharing = SharingRecorder() if shares else None
+        self._verifier = ByteVerifier(self.manager, self.pool, shares=shares) if verify else None
         self._interrupted = False
         self.scheduler = Scheduler(
-            self.manager, self._arrivals, self._recorder, max_seqs=load.cap, stop_after=load.completions
+            self.manager,
+            self._arrivals,
+            self._recorder,
+            max_seqs=load.cap,
+            stop_after=load.completions,
+            groups=load.groups,
+            seed=load.seed,
         )
-        if self._verifier is not None:
-            self.scheduler.observers.append(self._verifier)
+        self.scheduler.observers += [one for one in (self._verifier, self._sharing) if one is not None]
 
     def stop(self) -> None:
         """End the run after the current step, with the figures so far (safe in a signal handler)."""
@@ -156,13 +170,15 @@ class Simulation:
 
     def _result(self, allocated: int, failures: list[str]) -> SimulationResult:
         totals = self._recorder.totals()
+        sharing = nothing_shared(totals) if self._sharing is None else self._sharing.totals()
         counters = self.scheduler.counters
         if not counters.completed and not self._interrupted:
             failures.append("no request completed")
-        comparison = self._compare(totals)
+        comparison = self._compare(totals, sharing)
         figures = run_figures(counters, requests=len(self._arrivals.prompt), rejected=len(self.scheduler.rejections))
         figures |= step_figures(totals, self.spec.layout, self.spec.num_blocks)
         figures |= {"final_blocks": allocated, "final_block_utilization": allocated / self.spec.num_blocks}
+        figures |= sharing_figures(sharing, totals, cow_copies=self.manager.get_stats().cow_copies)
         figures |= contiguous_figures(comparison, self.spec.nbytes)
         return SimulationResult(
             figures=figures,
@@ -174,7 +190,7 @@ class Simulation:
             failures=tuple(failures),
         )
 
-    def _compare(self, totals: Totals) -> ContiguousComparison:
+    def _compare(self, totals: Totals, sharing: SharingTotals) -> ContiguousComparison:
         load = self.load
         max_seq_len = load.max_seq_len
         if max_seq_len is None:
@@ -182,7 +198,10 @@ class Simulation:
         capped_at = load.concurrency
         if capped_at is not None and load.workload is not None:
             capped_at = min(capped_at, len(load.workload))  # a cap above all requests reserves nothing more
-        return compare_with_max_length(totals, self.spec.layout, max_seq_len, capped_at)
+        size = load.groups.size
+        return compare_with_max_length(
+            totals, sharing, self.spec.layout, max_seq_len, capped_at=capped_at, group_size=size
+        )
 
     def _lengths(self) -> list[int]:
         """Return prompt + output of every request that was not rejected."""

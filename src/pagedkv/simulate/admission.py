@@ -1,0 +1,106 @@
+"""Admission: whether a request fits, the blocks that it takes, and its prompt, stored once and forked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pagedkv.simulate.counters import Rejection
+from pagedkv.simulate.groups import Groups, group_blocks, members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pagedkv.manager import KVCacheManager
+    from pagedkv.simulate.observer import Observer
+
+
+@dataclass(slots=True)
+class Admitted:
+    """A request that was taken; generated: tokens a sequence from before its preemption."""
+
+    request: int
+    prompt: int
+    generated: int
+
+
+class Admission:
+    """Admits whole groups, one `take` each, then `store` once for all that were taken. Modifies the manager."""
+
+    def __init__(self, manager: KVCacheManager, groups: Groups) -> None:
+        self._manager = manager
+        self._size = groups.size
+        self._final = groups.admission == "final"
+        self._promised = 0  # sum of the final footprints of all groups that run
+        self._owed = 0  # blocks that taken groups need beyond the reserved ones, until `store`
+
+    def reject(self, prompt: int, output: int, request: int) -> Rejection | None:
+        """Return the rejection of what cannot fit an idle pool (it would preempt itself for ever), else None."""
+        needed = self._blocks(prompt, output - 1)
+        if needed + self._manager.watermark <= self._manager.num_blocks:
+            return None
+        return Rejection(request, needed, self._manager.num_blocks)
+
+    def take(self, request: int, prompt: int, output: int, generated: int) -> bool:
+        """Reserve the blocks of the request's root if the whole group fits; False: nothing was changed."""
+        if self._final and not self._can_promise(prompt, output):
+            return False
+        if self._size == 1:
+            if self._manager.try_admit(request, (), reserve=prompt + generated) is None:
+                return False
+        elif not self._take_group(request, prompt, generated):
+            return False
+        if self._final:
+            self._promised += self._blocks(prompt, output - 1)
+        return True
+
+    def left(self, prompt: int, output: int) -> None:
+        """A group that ran has ended or was preempted."""
+        if self._final:
+            self._promised -= self._blocks(prompt, output - 1)
+
+    def store(self, taken: list[Admitted], observers: Iterable[Observer]) -> int:
+        """Store the prompts in one append, fork the groups, and store again what was generated before a preemption.
+
+        Returns the tokens stored: the prompt once, the generated ones of every sequence. Observers see each plan.
+        """
+        size = self._size
+        if size == 1:
+            return self._append([(one.request, one.prompt + one.generated) for one in taken], observers)
+        stored = self._append([(one.request * size, one.prompt) for one in taken], observers)
+        for one in taken:
+            root, *children = members([one.request], size)
+            self._manager.fork(root, children)
+            for observer in observers:
+                observer.forked(root, children)
+        again = [one for one in taken if one.generated]
+        tails = [(member, one.generated) for one in again for member in members([one.request], size)]
+        self._owed = 0
+        return stored + (self._append(tails, observers) if tails else 0)
+
+    def _append(self, tokens: list[tuple[int, int]], observers: Iterable[Observer]) -> int:
+        ids = np.array([seq_id for seq_id, _ in tokens], dtype=np.int64)
+        counts = np.array([count for _, count in tokens], dtype=np.int32)
+        plan = self._manager.append(ids, counts)
+        for observer in observers:
+            observer.appended(plan, ids, counts)
+        return sum(count for _, count in tokens)
+
+    def _can_promise(self, prompt: int, output: int) -> bool:
+        most = self._promised + self._blocks(prompt, output - 1)
+        return most + self._manager.watermark <= self._manager.num_blocks
+
+    def _take_group(self, request: int, prompt: int, generated: int) -> bool:
+        """The manager knows the root alone, so the whole group's need is compared here."""
+        manager = self._manager
+        needed = self._blocks(prompt, generated)
+        if needed + self._owed + manager.watermark > manager.get_stats().free_blocks:
+            return False
+        manager.admit(request * self._size, (), reserve=prompt)
+        self._owed += needed - self._blocks(prompt, 0)
+        return True
+
+    def _blocks(self, prompt: int, generated: int) -> int:
+        return group_blocks(prompt, generated, self._size, self._manager.block_size)
