@@ -1,21 +1,24 @@
 """Random engine programs on a manager and a pool, and the model of their contents: who wrote which token.
 
-Every append writes under a name of its own, so a byte left from an earlier owner, or from before a truncation, shows.
+Every append writes under a name of its own, so a byte left from an earlier owner, from before a truncation or from
+another beam shows.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from memory import pattern_by_hand
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
 
 LAYOUT = KVLayout(40, 4)
 NUM_BLOCKS = 60
 IN_FLIGHT = 2
+MOST_SEQUENCES = 24
 
 
 @dataclass(frozen=True)
@@ -26,24 +29,33 @@ class Result:
     contents: bytes
     copies: int
     tokens: int
+    moves: int
+    most_saved: int
 
 
 @dataclass
 class Program:
-    """One run; `owners` is the model: of every sequence, the name under which each of its tokens was written."""
+    """One run; `owners` is the model: of every sequence, the name under which each of its tokens was written.
+
+    `reported`: sequences that a plan has named since they came to be, whose lines on the device must be their tables.
+    """
 
     device: str
     seed: int
+    pool_type: type[DevicePool] = DevicePool
     owners: dict[int, list[int]] = field(default_factory=dict)
+    reported: set[int] = field(default_factory=set)
     pins: list[tuple[int, bytes]] = field(default_factory=list)
     next_id: int = 1
     copies: int = 0
     tokens: int = 0
+    moves: int = 0
+    most_saved: int = 0
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
         self.manager = KVCacheManager(NUM_BLOCKS, LAYOUT.block_size)
-        self.pool = DevicePool(LAYOUT, NUM_BLOCKS, device=self.device)
+        self.pool = self.pool_type(LAYOUT, NUM_BLOCKS, device=self.device)
         self.digest = hashlib.sha256()
 
     def run(self, steps: int) -> Result:
@@ -52,12 +64,19 @@ class Program:
             for step in range(steps):
                 self.release()
                 self.admit()
+                self.fork()
+                self.reorder()
                 self.grow()
                 self.manager.check()
+                self.most_saved = max(self.most_saved, self.manager.get_stats().saved_blocks)
                 if step % 5 == 4:
                     self.verify()
             self.verify()
-            return Result(self.digest.hexdigest(), self.contents(), self.copies, self.tokens)
+            return self.result()
+
+    def result(self) -> Result:
+        contents = self.contents()
+        return Result(self.digest.hexdigest(), contents, self.copies, self.tokens, self.moves, self.most_saved)
 
     def admit(self) -> None:
         for _ in range(int(self.random.integers(3))):
@@ -65,13 +84,33 @@ class Program:
                 self.owners[self.next_id] = []
                 self.next_id += 1
 
+    def fork(self) -> None:
+        """Some get children; half of these are put on the device at once, the others when they are first named."""
+        for parent in self.some(0.1):
+            children = list(range(self.next_id, self.next_id + int(self.random.integers(1, 4))))
+            if len(self.owners) + len(children) > MOST_SEQUENCES:
+                return
+            self.next_id += len(children)
+            self.manager.fork(parent, children)
+            self.owners.update((child, list(self.owners[parent])) for child in children)
+            if self.random.integers(2):
+                self.carry_out(self.manager.reserve(children, self.manager.seq_lens(children)), children)
+
+    def reorder(self) -> None:
+        """Some become others: parents of the same fork or of none, itself, one parent for many."""
+        ids = self.some(0.4)
+        if not ids or self.random.random() < 0.4:
+            return
+        parents = self.random.integers(0, len(ids), len(ids))
+        self.carry_out(self.manager.reorder(ids, parents), ids)
+        written = [list(self.owners[ids[parent]]) for parent in parents.tolist()]
+        self.owners.update(zip(ids, written, strict=True))
+        self.moves += int((parents != np.arange(len(ids))).sum())
+
     def grow(self) -> None:
         """One step: append, apply, the kernels that write, step_done; then retire what is certainly done."""
         ids = self.some(0.7)
         plan = self.manager.append(ids, self.random.integers(0, 7, len(ids)), partial=True)
-        self.digest.update(plan.to_bytes())
-        self.pool.apply(plan)
-        self.copies += len(plan.copies)
         names: list[int] = []
         positions: list[int] = []
         for seq_id, length in zip(ids[: plan.served], plan.lengths.tolist(), strict=True):
@@ -79,13 +118,23 @@ class Program:
             positions += range(len(written), length)
             names += [name] * (length - len(written))
             written += [name] * (length - len(written))
-        if names:
-            self.pool.fill_tokens(names, positions, plan.slots)
-            self.tokens += len(names)
-        self.pool.step_done(plan.step)
+        self.carry_out(plan, ids[: plan.served], names, positions)
+        self.tokens += len(names)
         if plan.step > IN_FLIGHT:  # the same blocks are free on every device, however fast it is
             self.pool.wait_step(plan.step - IN_FLIGHT)
             self.manager.retire(plan.step - IN_FLIGHT)
+
+    def carry_out(
+        self, plan: StepPlan, named: Sequence[int], names: Sequence[int] = (), positions: Sequence[int] = ()
+    ) -> None:
+        """Apply a plan, write its tokens, mark its step."""
+        self.digest.update(plan.to_bytes())
+        self.pool.apply(plan)
+        self.copies += len(plan.copies)
+        if names:
+            self.pool.fill_tokens(names, positions, plan.slots)
+        self.pool.step_done(plan.step)
+        self.reported.update(named)
 
     def release(self) -> None:
         """Truncate some, free some, pin some blocks (so that their next writer copies) and unpin some."""
@@ -96,6 +145,7 @@ class Program:
         for seq_id in self.some(0.12):
             self.manager.free([seq_id], after=self.manager.last_step if self.random.integers(2) else None)
             del self.owners[seq_id]
+            self.reported.discard(seq_id)
         while self.pins and self.random.random() < 0.4:
             self.manager.allocator.free(self.pins.pop(0)[0])
         for seq_id in self.some(0.2):
@@ -123,10 +173,25 @@ class Program:
         assert [self.manager.seq_length(seq_id) for seq_id in ids] == [len(self.owners[seq_id]) for seq_id in ids]
         if names:
             assert self.pool.verify_tokens(names, positions, self.manager.slot_mapping(ids)) == 0
+        self.verify_tables()
         for block, expected in self.pins:
             held = self.pool.read_blocks([block])
             self.pool.stream.synchronize()
             assert held.tobytes()[: len(expected)] == expected, f"pinned block {block} was written"
+
+    def verify_tables(self) -> None:
+        """The device's lines are the page tables, entry by entry."""
+        memory = self.pool.tables.memory
+        if memory is None:
+            return
+        held = np.empty(memory.rows * memory.width * 4, np.uint8)
+        self.pool.backend.download(memory.buffer, 0, held, self.pool.stream)
+        self.pool.stream.synchronize()
+        table = held.view(np.int32).reshape(memory.rows, memory.width)
+        for seq_id in sorted(self.reported):
+            entries = self.manager.get_page_table(seq_id).entries
+            line = table[self.manager.row(seq_id), : len(entries)]
+            assert line.tolist() == entries.tolist(), f"the line of sequence {seq_id} is not its table"
 
     def contents(self) -> bytes:
         """The bytes of all live tokens, read block by block and compared with the pattern by hand."""

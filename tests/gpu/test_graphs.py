@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memory.plans import plan
-from pagedkv import KVLayout
+from pagedkv import KVCacheManager, KVLayout
 
 from .engine_side import adopted_pool, on_gpu
 
@@ -98,4 +98,63 @@ def test_a_captured_apply_does_its_copies_and_updates_at_every_replay(torch: Any
         assert torch.equal(blocks[8], blocks[7])
         assert table.tolist() == [[33, 50]]
         pool.apply(plan(80 + round_, updates=[(0, 0, 4)]))
+    pool.close()
+
+
+def test_g4_beams_write_through_one_captured_step(torch: Any) -> None:
+    """Case G4 (N=8, B=2) with the model's step in a graph: forks, copies on write and reorders reach it by the tables.
+
+    The graph asks the tables for the slots of its beams, and stores a token for each; plans are applied in front of it.
+    """
+    layout = KVLayout(64, 2)
+    manager, beams = KVCacheManager(8, 2), [1, 2, 3]
+    pool, memory = adopted_pool(torch, layout, 8)
+    tokens = memory.view(-1, layout.token_bytes)
+    stream = torch.cuda.Stream()
+    manager.admit(1, [1, 2, 3])
+    prompt = manager.append([1], [3])
+    pool.apply(prompt, stream=stream.cuda_stream)
+    for slot, value in zip(prompt.slots.tolist(), (1, 2, 3), strict=True):
+        tokens[slot].fill_(value)
+    manager.fork(1, beams[1:])
+    rows = on_gpu(torch, [manager.row(beam) for beam in beams], "int32")
+    positions, slots = on_gpu(torch, [0, 0, 0], "int64"), on_gpu(torch, [0, 0, 0], "int64")
+    values = torch.zeros((3, layout.token_bytes), dtype=torch.uint8, device="cuda")
+    # Kernels are loaded by a run before the capture; this one must not touch the pool.
+    pool.tables.slots(rows, positions, slots)
+    tokens.clone().index_copy_(0, on_gpu(torch, [0, 1, 2], "int64"), values)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        pool.tables.slots(rows, positions, slots)
+        tokens.index_copy_(0, slots, values)
+
+    def append(new: tuple[int, int, int]) -> tuple[int, int]:
+        """One step; how many copies its plan had, and how many blocks are in use."""
+        plan_ = manager.append(beams, [1, 1, 1])
+        pool.apply(plan_)
+        with torch.cuda.stream(stream):
+            positions.copy_(torch.from_numpy(plan_.lengths.astype(np.int64) - 1))
+            values.copy_(torch.tensor(new, dtype=torch.uint8)[:, None].expand(3, layout.token_bytes))
+            graph.replay()
+        stream.synchronize()
+        assert slots.tolist() == plan_.slots.tolist()
+        return len(plan_.copies), manager.get_stats().allocated_blocks
+
+    def texts() -> list[list[int]]:
+        held = tokens.cpu().numpy()
+        assert (held == held[:, :1]).all(axis=1)[manager.slot_mapping(beams)].all(), "a token is torn"
+        return [held[manager.slot_mapping([beam]), 0].tolist() for beam in beams]
+
+    assert append((10, 20, 30)) == (2, 4)
+    assert texts() == [[1, 2, 3, 10], [1, 2, 3, 20], [1, 2, 3, 30]]
+    pool.apply(manager.reorder(beams, [1, 1, 0]))
+    assert texts() == [[1, 2, 3, 20], [1, 2, 3, 20], [1, 2, 3, 10]]
+    assert append((11, 12, 13)) == (0, 6)
+    pool.apply(manager.reorder(beams, [0, 0, 2]))
+    assert append((14, 15, 16)) == (1, 6)
+    assert texts() == [[1, 2, 3, 20, 11, 14], [1, 2, 3, 20, 11, 15], [1, 2, 3, 10, 13, 16]]
+    manager.free(beams)
+    manager.check()
+    assert manager.get_stats().free_blocks == 8
     pool.close()

@@ -14,5 +14,7 @@ def test_the_gpu_equals_the_model_and_the_host(seed: int) -> None:
     result = Program("cuda:0", seed).run(150)
     assert result.copies > 5
     assert result.tokens > 500
+    assert result.moves > 100
+    assert result.most_saved > 10
     assert len(result.contents) > 1000
     assert result == Program("host", seed).run(150)

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memory.plans import HandMadePlan
 from pagedkv import DevicePool, KVCacheManager, KVLayout
 from pagedkv.cache import KVCache
-from pagedkv.pool.device_pool import AppliedPlan
-from pagedkv.streams import AnyStream
 
 from .full_copies import TOKEN_BYTES, Usage
 from .language_model import STORED, Vector
@@ -72,20 +69,3 @@ class PagedStore:
         stats = self.cache.get_stats()
         assert stats.allocated_blocks == stats.logical_blocks - stats.saved_blocks
         self.history.append(Usage(stats.logical_blocks, stats.allocated_blocks, stats.cow_copies))
-
-
-class CopylessPool(DevicePool):
-    """A pool at fault: copies on write are planned and not carried out."""
-
-    def apply(self, plan: AppliedPlan, stream: AnyStream | None = None) -> None:
-        super().apply(HandMadePlan(plan.step, plan.copies[:0], plan.updates), stream)
-
-
-class StaleTablesPool(DevicePool):
-    """A pool at fault: once a line of the tables has an entry, no plan changes it any more."""
-
-    def apply(self, plan: AppliedPlan, stream: AnyStream | None = None) -> None:
-        known = self.__dict__.setdefault("known_entries", set())
-        fresh = [entry[:2] not in known for entry in map(tuple, plan.updates.tolist())]
-        known.update(entry[:2] for entry in map(tuple, plan.updates.tolist()))
-        super().apply(HandMadePlan(plan.step, plan.copies, plan.updates[fresh]), stream)

@@ -7,9 +7,10 @@ import pytest
 from pagedkv import DevicePool
 
 from .decoders import beam_search
+from .faulty_pools import CopylessPool, StaleTablesPool
 from .full_copies import TOKEN_BYTES, FullCopies, Usage
 from .language_model import VOCABULARY, ToyModel
-from .paged_store import CopylessPool, PagedStore, StaleTablesPool
+from .paged_store import PagedStore
 
 MODEL = ToyModel()
 STEPS = 12

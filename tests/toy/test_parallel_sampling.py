@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from .decoders import parallel_samples
+from .faulty_pools import CopylessPool
 from .full_copies import FullCopies, Usage
 from .language_model import VOCABULARY, ToyModel
-from .paged_store import CopylessPool, PagedStore
+from .paged_store import PagedStore
 
 MODEL = ToyModel()
 SEEDS = [11, 12, 13, 14, 15]

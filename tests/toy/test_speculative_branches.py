@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from .decoders import advance, best_branches, prefill
+from .faulty_pools import CopylessPool
 from .full_copies import FullCopies, Store, Usage
 from .language_model import VOCABULARY, ToyModel
-from .paged_store import CopylessPool, PagedStore
+from .paged_store import PagedStore
 
 MODEL = ToyModel()
 SHAPE = {"branches": 4, "depth": 3, "rounds": 5}
