@@ -11,7 +11,7 @@ from pagedkv import KVCacheManager
 from pagedkv.errors import SequenceStateError
 
 THREADS = 6
-ROUNDS = 120
+ROUNDS = 400
 
 
 def _live_a_beam_search(manager: KVCacheManager, root: int, random_: random.Random) -> None:
