@@ -192,21 +192,30 @@ std::optional<std::int64_t> to_optional_int(nb::handle value, const char* name) 
     return to_int(value, name);
 }
 
-std::int64_t to_token_count(nb::handle value, const char* name) {
+TokenArray to_tokens(nb::handle value, const char* name, Values values) {
+    TokenArray tokens;
+    const auto make_room = [&](std::int64_t n) {
+        tokens.count = n;
+        if (values == Values::needed) tokens.ids = std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(n));
+    };
     if (PyArray_Check(value.ptr()) && is_plain(as_array(value))) {
         const PyArray_Descr* type = PyArray_DESCR(as_array(value));
-        if (type->kind == 'i' && PyDataType_ELSIZE(type) <= 4) return PyArray_SIZE(as_array(value));
+        if (type->kind == 'i' && PyDataType_ELSIZE(type) == 4) {
+            make_room(PyArray_SIZE(as_array(value)));
+            if (tokens.ids && tokens.count > 0)
+                std::memcpy(tokens.ids.get(), PyArray_DATA(as_array(value)), static_cast<std::size_t>(tokens.count) * 4);
+            return tokens;
+        }
     }
-    const Int64s ids = to_int64s(value, name, Beyond::refuse);
-    for (const std::int64_t id : ids.span())
+    const Int64s wide = to_int64s(value, name, Beyond::refuse);
+    make_room(static_cast<std::int64_t>(wide.span().size()));
+    std::size_t next = 0;
+    for (const std::int64_t id : wide.span()) {
         if (id < std::numeric_limits<std::int32_t>::min() || id > std::numeric_limits<std::int32_t>::max())
             throw InvalidArgument(join(name, " holds ", id, "; token ids are 32-bit integers"));
-    return static_cast<std::int64_t>(ids.span().size());
-}
-
-std::optional<std::int64_t> to_optional_token_count(nb::handle value, const char* name) {
-    if (value.is_none()) return std::nullopt;
-    return to_token_count(value, name);
+        if (tokens.ids) tokens.ids[next++] = static_cast<std::int32_t>(id);
+    }
+    return tokens;
 }
 
 nb::object view(nb::handle owner, std::int32_t* data, std::int64_t rows, std::int64_t cols) {

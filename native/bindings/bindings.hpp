@@ -41,9 +41,14 @@ bool is_integer(nb::handle value);                        // one Python or NumPy
 std::uint64_t to_address(nb::handle value, const char* name);
 SeqId to_seq_id(nb::handle value);  // refuses what does not fit
 std::optional<std::int64_t> to_optional_int(nb::handle value, const char* name);
-// The number of token ids in a 1-D int32 array (or list) whose values fit 32 bits.
-std::int64_t to_token_count(nb::handle value, const char* name);
-std::optional<std::int64_t> to_optional_token_count(nb::handle value, const char* name);
+
+// Token ids: a 1-D int32 array (or list) whose values fit 32 bits. Their values are copied only where they are needed.
+struct TokenArray {
+    std::int64_t count = 0;
+    std::unique_ptr<std::int32_t[]> ids;
+};
+enum class Values { needed, ignored };
+TokenArray to_tokens(nb::handle value, const char* name, Values values);
 
 // A view of memory that `owner` keeps alive: no copy. cols < 0: one dimension.
 nb::object view(nb::handle owner, std::int32_t* data, std::int64_t rows, std::int64_t cols = -1);
@@ -84,5 +89,8 @@ void bind_plan(nb::module_& m);
 void bind_manager(nb::module_& m);
 void bind_exports(nb::class_<KVCacheManager>& manager);
 void bind_sharing(nb::class_<KVCacheManager>& manager);
+void bind_admission(nb::class_<KVCacheManager>& manager);
+void bind_prefix_reuse(nb::class_<KVCacheManager>& manager);
+void bind_events(nb::module_& m);
 
 }  // namespace pagedkv::bindings

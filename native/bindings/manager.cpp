@@ -12,31 +12,18 @@ namespace {
 using Fit = SequenceStore::Fit;
 
 void create(Manager* self, nb::handle num_blocks, nb::handle block_size, nb::handle max_tokens, bool prefix_caching,
-            nb::handle watermark, nb::handle scratch_blocks) {
-    if (prefix_caching)
-        throw InvalidArgument("prefix_caching=True was asked; this version has no prefix index yet, leave it False");
+            nb::handle watermark, nb::handle scratch_blocks, bool constant_hash) {
     new (self) Manager(StoreOptions{to_int(num_blocks, "num_blocks"), to_int(block_size, "block_size"),
                                     to_optional_int(max_tokens, "max_tokens"), to_int(watermark, "watermark"),
-                                    to_int(scratch_blocks, "scratch_blocks")});
-}
-
-nb::object admit(Manager& self, nb::handle seq_id, nb::handle tokens, nb::handle salt, nb::handle reserve,
-                 nb::handle max_hit_tokens) {
-    const std::int64_t id = to_seq_id(seq_id);
-    const std::int64_t prompt = to_token_count(tokens, "tokens");
-    const std::optional<std::int64_t> room = to_optional_int(reserve, "reserve");
-    if (!nb::isinstance<nb::bytes>(salt)) throw InvalidArgument("salt must be bytes; b\"\" means none");
-    if (to_optional_int(max_hit_tokens, "max_hit_tokens").value_or(0) < 0)
-        throw InvalidArgument("max_hit_tokens is negative; give the most tokens to take from the cache, or None");
-    return result_of<Admission>(self, [&](SequenceStore& s, Admission& out) { s.admit(id, prompt, room, out); });
+                                    to_int(scratch_blocks, "scratch_blocks"), prefix_caching, constant_hash});
 }
 
 nb::object append(Manager& self, nb::handle seq_ids, nb::handle counts, nb::handle tokens, bool partial) {
     const Int64s ids = to_int64s(seq_ids, "seq_ids", Beyond::refuse);
     const Int64s added = to_int64s(counts, "counts", Beyond::saturate);
-    const std::optional<std::int64_t> given = to_optional_token_count(tokens, "tokens");
+    const OptionalTokens given(self, tokens);
     return result_of<StepPlan>(self, [&](SequenceStore& s, StepPlan& plan) {
-        s.append(ids.span(), added.span(), given, partial ? Fit::partial : Fit::whole, plan);
+        s.append(ids.span(), added.span(), given.ids(), partial ? Fit::partial : Fit::whole, plan);
     });
 }
 
@@ -49,8 +36,8 @@ nb::object reserve(Manager& self, nb::handle seq_ids, nb::handle upto) {
 void commit(Manager& self, nb::handle seq_ids, nb::handle lengths, nb::handle tokens) {
     const Int64s ids = to_int64s(seq_ids, "seq_ids", Beyond::refuse);
     const Int64s upto = to_int64s(lengths, "lengths", Beyond::saturate);
-    const std::optional<std::int64_t> given = to_optional_token_count(tokens, "tokens");
-    locked(self, [&](SequenceStore& s) { s.commit(ids.span(), upto.span(), given); });
+    const OptionalTokens given(self, tokens);
+    locked(self, [&](SequenceStore& s) { s.commit(ids.span(), upto.span(), given.ids()); });
 }
 
 void truncate(Manager& self, nb::handle seq_ids, nb::handle lengths, bool keep_blocks) {
@@ -111,29 +98,10 @@ auto option(Number&& number) {
 
 void bind_batches(nb::class_<Manager>& c) {
     using namespace nb::literals;
-#define ADMIT_SIG(name, result)                                                          \
-    nb::sig("def " name                                                                  \
-            "(self, seq_id: int, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', " \
-            "reserve: int | None = None, max_hit_tokens: int | None = None) -> " result)
 #define APPEND_SIG(name, result)                                                          \
     nb::sig("def " name                                                                   \
             "(self, seq_ids: numpy.typing.ArrayLike, counts: numpy.typing.ArrayLike, *, " \
             "tokens: numpy.typing.ArrayLike | None = None, partial: bool = False) -> " result)
-    c.def("admit", &admit, "seq_id"_a.none(), "tokens"_a.none(), nb::kw_only(), "salt"_a.none() = nb::bytes(""),
-          "reserve"_a = nb::none(), "max_hit_tokens"_a = nb::none(), ADMIT_SIG("admit", "Admission"),
-          "Register a sequence and make room for its prompt; atomic.\n\n"
-          "tokens: int32 [P] prompt ids, or () if they are not known. reserve: tokens to make room for (None: the whole\n"
-          "prompt, 0: nothing). Afterwards length = cached_tokens; append the other prompt tokens by count. The watermark\n"
-          "applies here only. Modifies: the sequence, its row, its blocks. Errors: SequenceStateError (id is live),\n"
-          "OutOfBlocksError (not now), NeverFitsError (more than the pool less the watermark), InvalidArgumentError.");
-    c.def(
-        "try_admit",
-        [](Manager& m, nb::handle i, nb::handle t, nb::handle s, nb::handle r, nb::handle h) {
-            return or_none([&] { return admit(m, i, t, s, r, h); });
-        },
-        "seq_id"_a.none(), "tokens"_a.none(), nb::kw_only(), "salt"_a.none() = nb::bytes(""), "reserve"_a = nb::none(),
-        "max_hit_tokens"_a = nb::none(), ADMIT_SIG("try_admit", "Admission | None"),
-        "admit, but None where that raises OutOfBlocksError.");
     c.def("append", &append, "seq_ids"_a.none(), "counts"_a.none(), nb::kw_only(), "tokens"_a = nb::none(), "partial"_a = false,
           APPEND_SIG("append", "StepPlan"),
           "Lengthen sequences by counts: take blocks, copy shared ones that are written, give every token its slot.\n\n"
@@ -177,7 +145,6 @@ void bind_batches(nb::class_<Manager>& c) {
           "End sequences. Their ids and rows may be used again at once; atomic.\n\n"
           "after=None: blocks may be reused by work enqueued later on the compute stream. after=step: blocks stay pending\n"
           "until retire(step). Errors: SequenceStateError (unknown id, freed twice), InvalidArgumentError (step not planned).");
-#undef ADMIT_SIG
 #undef APPEND_SIG
 }
 
@@ -260,15 +227,19 @@ void bind_manager(nb::module_& m) {
         m, "KVCacheManager",
         "Bookkeeping of a paged KV cache: no device, no framework. Thread-safe; one native call a batch.\n\n"
         "num_blocks, block_size: the pool. max_tokens: the most a sequence may hold. watermark: blocks that admission\n"
-        "leaves free. scratch_blocks: extra blocks for padding, not counted in num_blocks.");
+        "leaves free. scratch_blocks: extra blocks for padding, not counted in num_blocks. prefix_caching: full committed\n"
+        "blocks whose token ids are known are found again by what they hold. _constant_hash: for tests of that alone.");
     c.def("__init__", &create, "num_blocks"_a.none(), "block_size"_a.none(), nb::kw_only(), "max_tokens"_a = nb::none(),
-          "prefix_caching"_a = false, "watermark"_a.none() = 0, "scratch_blocks"_a.none() = 0,
+          "prefix_caching"_a = false, "watermark"_a.none() = 0, "scratch_blocks"_a.none() = 0, "_constant_hash"_a = false,
           nb::sig("def __init__(self, num_blocks: int, block_size: int, *, max_tokens: int | None = None, "
-                  "prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0) -> None"));
+                  "prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0, _constant_hash: bool = False) -> "
+                  "None"));
+    bind_admission(c);
     bind_batches(c);
     bind_sharing(c);
     bind_queries(c);
     bind_exports(c);
+    bind_prefix_reuse(c);
 }
 
 }  // namespace pagedkv::bindings

@@ -31,4 +31,21 @@ nb::object or_none(Call&& call) {
     }
 }
 
+// The core reads token ids only where the index is on; elsewhere their number is enough.
+inline Values values_of(const Manager& self) { return self.prefix_caching() ? Values::needed : Values::ignored; }
+
+class OptionalTokens {
+public:
+    OptionalTokens(const Manager& self, nb::handle value) {
+        if (!value.is_none()) tokens_ = to_tokens(value, "tokens", values_of(self));
+    }
+    std::optional<SequenceStore::TokenIds> ids() const {
+        if (!tokens_) return std::nullopt;
+        return SequenceStore::TokenIds{tokens_->count, tokens_->ids.get()};
+    }
+
+private:
+    std::optional<TokenArray> tokens_;
+};
+
 }  // namespace pagedkv::bindings

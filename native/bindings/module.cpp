@@ -8,5 +8,6 @@ NB_MODULE(_core, m) {
     bind_allocator(m);
     bind_results(m);
     bind_plan(m);
+    bind_events(m);
     bind_manager(m);
 }

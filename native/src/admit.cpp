@@ -1,3 +1,4 @@
+// Admission: match, reference, reserve; all or nothing.
 #include <algorithm>
 
 #include "pagedkv/errors.hpp"
@@ -5,49 +6,108 @@
 
 namespace pagedkv {
 
-void SequenceStore::admit(SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve, Admission& out) {
-    refuse_live(id);
-    const std::int64_t reserved = reserve.value_or(prompt);
-    if (reserved < 0) throw InvalidArgument(join("reserve is ", reserved, "; give the tokens to make room for, or None"));
-    const std::int64_t target = std::max(prompt, reserved);
-    if (target > 0) {
-        Sequence asked;
-        asked.id = id;
-        check_target(asked, target);
-        const std::int64_t most = math_.blocks(target);
-        if (most + options_.watermark > blocks_.total())
-            throw NeverFits(
-                join("sequence ", id, " needs ", most, " blocks for ", target, " tokens, the pool has ", blocks_.total(),
-                     " less a watermark of ", options_.watermark, "; reject it, or use a larger pool"),
-                most, blocks_.total());
+namespace {
+// Gives back what a content holds unless the admission succeeds.
+template <class Forget>
+class Held {
+public:
+    Held(Content& content, Forget forget) : content_(&content), forget_(forget) {}
+    ~Held() {
+        if (content_ != nullptr) forget_(*content_);
     }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    Content keep() { return std::move(*std::exchange(content_, nullptr)); }
+
+private:
+    Content* content_;
+    Forget forget_;
+};
+}  // namespace
+
+// Whether an idle pool could hold it, besides the watermark.
+void SequenceStore::check_fits(SeqId id, std::int64_t target) const {
+    if (target == 0) return;
+    Sequence asked;
+    asked.id = id;
+    check_target(asked, target);
+    const std::int64_t most = math_.blocks(target);
+    if (most + options_.watermark > blocks_.total())
+        throw NeverFits(join("sequence ", id, " needs ", most, " blocks for ", target, " tokens, the pool has ",
+                             blocks_.total(), " less a watermark of ", options_.watermark,
+                             "; reject it, or use a larger pool"),
+                        most, blocks_.total());
+}
+
+// Blocks to take besides the `hits` matched ones; throws if there are too few, matched ones not counted as free.
+std::int64_t SequenceStore::take_prefix(std::int64_t hits, std::int64_t wanted) {
+    const std::int64_t needed = std::max<std::int64_t>(0, wanted - hits);
+    std::int64_t revived = 0;
+    for (std::int64_t i = 0; i < hits; ++i)
+        if (blocks_.state(matched_[static_cast<std::size_t>(i)]) == BlockState::cached) ++revived;
+    const std::int64_t available = blocks_.available() - revived;
     // The watermark keeps room for running sequences to grow; a sequence that takes nothing cannot hurt them.
-    const std::int64_t needed = math_.blocks(reserved);
-    if (needed > 0 && needed + options_.watermark > blocks_.available()) {
-        try {
-            out_of_blocks(needed, options_.watermark > 0 ? "admission (besides the watermark)" : "admission");
-        } catch (const OutOfBlocks&) {
-            ++failed_admissions_;  // only now: composing the message can fail too
-            throw;
-        }
+    if (needed + revived == 0 || needed + options_.watermark <= available) return needed;
+    try {
+        throw OutOfBlocks(join("admission", options_.watermark > 0 ? " (besides the watermark)" : "", " needs ", needed,
+                               " blocks, ", available, " available and ", blocks_.pending(),
+                               " pending; free or preempt sequences, or retire finished steps"),
+                          needed, available, blocks_.pending());
+    } catch (const OutOfBlocks&) {
+        ++failed_admissions_;  // only now: composing the message can fail too
+        throw;
     }
+}
+
+void SequenceStore::admit(SeqId id, const Prompt& prompt, const Admit& how, Admission& out) {
+    refuse_live(id);
+    const std::int64_t reserved = how.reserve.value_or(prompt.count);
+    if (reserved < 0) throw InvalidArgument(join("reserve is ", reserved, "; give the tokens to make room for, or None"));
+    check_covers(prompt);
+    check_fits(id, std::max(prompt.count, reserved));
+
+    Content who;
+    const auto forget_it = [this](Content& content) { forget(content); };
+    Held held(who, forget_it);
+    std::int64_t hits = 0;
+    if (index_) {
+        identify(prompt, who);
+        hits = find_prefix(prompt, who, most_hit_blocks(prompt, how.max_hit_tokens));
+    }
+    const std::int64_t cached = math_.start(hits);
+    const std::int64_t needed = take_prefix(hits, math_.blocks(reserved));
+    if (index_) who.ids.assign(prompt.tokens.begin() + static_cast<std::ptrdiff_t>(cached), prompt.tokens.end());
     make_room_for_sequences(1);
     const Row row = rows_.lowest_free();
-    at(row).table.make_room(needed);
+    at(row).table.make_room(hits + needed);
 
     rows_.take();
     map_.insert(id, row);
     Sequence& s = at(row);
     s.id = id;
-    s.committed = 0;
-    s.known = static_cast<std::int32_t>(prompt);
+    s.known = static_cast<std::int32_t>(prompt.count);
     s.emitted = 0;
     s.group = ForkGroups::kNone;
     s.live = true;
+    // Matched blocks first: what is taken afterwards may evict, and must not evict them.
+    for (std::int64_t i = 0; i < hits; ++i) {
+        const BlockId b = matched_[static_cast<std::size_t>(i)];
+        blocks_.acquire(b);
+        s.table.push(b);
+    }
     for (std::int64_t i = 0; i < needed; ++i) s.table.push(blocks_.take());
-    logical_blocks_ += needed;
+    logical_blocks_ += hits + needed;
+    set_length(s, cached);
+    s.committed = static_cast<std::int32_t>(cached);
+    if (index_) {
+        who.first = s.committed;
+        who.published = static_cast<std::int32_t>(hits);
+        content(row) = held.keep();
+        queried_tokens_ += prompt.count;
+        hit_tokens_ += cached;
+    }
     blocks_.note_peak();
-    out = Admission{id, row, 0};
+    out = Admission{id, row, cached};
 }
 
 }  // namespace pagedkv

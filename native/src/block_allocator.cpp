@@ -21,8 +21,6 @@ BlockAllocator::BlockAllocator(std::int64_t num_blocks, std::int64_t block_size_
     words_ = std::make_unique<Word[]>(n);
     pins_ = std::make_unique<std::int32_t[]>(n);
     clean_stack_ = std::make_unique_for_overwrite<BlockId[]>(n);
-    prev_ = std::make_unique_for_overwrite<BlockId[]>(n);
-    next_ = std::make_unique_for_overwrite<BlockId[]>(n);
     pending_step_ = std::make_unique_for_overwrite<Step[]>(n);
 }
 
@@ -48,15 +46,20 @@ BlockId BlockAllocator::take() {
         unlink(cached_list_, b);
         --cached_;
         ++evictions_;
+        if (owner_ != nullptr) owner_->lost(b);
     }
-    word(b) = Word{1, 0, static_cast<std::uint32_t>(BlockState::in_use) & 3U, 0, 0};
+    word(b) = Word{1, 0, static_cast<std::uint32_t>(BlockState::in_use) & 3U, 0, 0, 0, -1, -1};
     ++in_use_;
     return b;
 }
 
 void BlockAllocator::acquire(BlockId b) {
     Word& w = word(b);
-    if (w.refs == pins_[at(b)]) --pinned_only_;
+    if (w.refs == 0) {
+        revive(b);
+    } else if (w.refs == pins_[at(b)]) {
+        --pinned_only_;
+    }
     ++w.refs;
 }
 
@@ -88,7 +91,7 @@ void BlockAllocator::defer(BlockId b, Step after) {
 void BlockAllocator::park(BlockId b) {
     // Steps nearly always come in order, so the walk from the tail ends at once.
     BlockId where = pending_list_.tail;
-    while (where >= 0 && pending_step_[at(where)] > pending_step_[at(b)]) where = prev_[at(where)];
+    while (where >= 0 && pending_step_[at(where)] > pending_step_[at(b)]) where = word(where).prev;
     insert_after(pending_list_, where, b);
     set_state(b, BlockState::pending);
     ++pending_;
@@ -121,7 +124,7 @@ void BlockAllocator::push_clean(BlockId b) {
 }
 
 void BlockAllocator::set_fill(BlockId b, std::int32_t tokens) {
-    word(b).fill = static_cast<std::uint32_t>(tokens) & ((1U << 28) - 1U);
+    word(b).fill = static_cast<std::uint32_t>(tokens) & ((1U << 27) - 1U);
 }
 
 void BlockAllocator::raise_fill(BlockId b, std::int32_t tokens) {
@@ -141,8 +144,40 @@ void BlockAllocator::lower_fill(BlockId b, std::int32_t tokens) {
 // The sole holder is about to overwrite tokens from tokens_kept on: what was findable is no longer there.
 void BlockAllocator::unpublish_for_write(BlockId b, std::int32_t tokens_kept) {
     if (!published(b)) return;
-    word(b).published = 0;
+    set_unpublished(b);
+    if (owner_ != nullptr) owner_->lost(b);
     lower_fill(b, tokens_kept);
+}
+
+void BlockAllocator::mark_published(BlockId b, bool special) {
+    word(b).published = 1;
+    word(b).special = special ? 1 : 0;
+}
+
+void BlockAllocator::set_unpublished(BlockId b) {
+    word(b).published = 0;
+    word(b).special = 0;
+}
+
+// A free block whose content is findable comes back into use with its content.
+void BlockAllocator::revive(BlockId b) {
+    const bool was_cached = state(b) == BlockState::cached;
+    unlink(was_cached ? cached_list_ : pending_list_, b);
+    --(was_cached ? cached_ : pending_);
+    set_state(b, BlockState::in_use);
+    ++in_use_;
+    stored_ += fill(b);
+}
+
+// Nothing finds the block any more: held ones stay with their holders, cached ones are clean.
+void BlockAllocator::withdraw(BlockId b) {
+    set_unpublished(b);
+    if (state(b) == BlockState::pending) set_fill(b, 0);
+    if (state(b) != BlockState::cached) return;
+    unlink(cached_list_, b);
+    --cached_;
+    set_fill(b, 0);
+    push_clean(b);
 }
 
 void BlockAllocator::note_peak() {
@@ -151,18 +186,18 @@ void BlockAllocator::note_peak() {
 }
 
 void BlockAllocator::insert_after(List& list, BlockId where, BlockId b) {
-    const BlockId after = where >= 0 ? next_[at(where)] : list.head;
-    prev_[at(b)] = where;
-    next_[at(b)] = after;
-    (where >= 0 ? next_[at(where)] : list.head) = b;
-    (after >= 0 ? prev_[at(after)] : list.tail) = b;
+    const BlockId after = where >= 0 ? word(where).next : list.head;
+    word(b).prev = where;
+    word(b).next = after;
+    (where >= 0 ? word(where).next : list.head) = b;
+    (after >= 0 ? word(after).prev : list.tail) = b;
 }
 
 void BlockAllocator::unlink(List& list, BlockId b) {
-    const BlockId before = prev_[at(b)];
-    const BlockId after = next_[at(b)];
-    (before >= 0 ? next_[at(before)] : list.head) = after;
-    (after >= 0 ? prev_[at(after)] : list.tail) = before;
+    const BlockId before = word(b).prev;
+    const BlockId after = word(b).next;
+    (before >= 0 ? word(before).next : list.head) = after;
+    (after >= 0 ? word(after).prev : list.tail) = before;
 }
 
 std::uint64_t BlockAllocator::address(BlockId b) const {

@@ -41,17 +41,6 @@ void BlockAllocator::allocate(std::int64_t count, std::span<BlockId> out) {
     note_peak();
 }
 
-// A free block whose content is findable comes back into use with its content.
-void BlockAllocator::revive(BlockId b) {
-    const bool was_cached = state(b) == BlockState::cached;
-    unlink(was_cached ? cached_list_ : pending_list_, b);
-    --(was_cached ? cached_ : pending_);
-    set_state(b, BlockState::in_use);
-    ++in_use_;
-    stored_ += fill(b);
-    ++pinned_only_;
-}
-
 void BlockAllocator::increment_ref(std::span<const std::int64_t> ids) {
     for (const std::int64_t id : ids) {
         const BlockId b = checked(id);
@@ -64,7 +53,10 @@ void BlockAllocator::increment_ref(std::span<const std::int64_t> ids) {
     }
     for (const std::int64_t id : ids) {
         const auto b = static_cast<BlockId>(id);
-        if (state(b) != BlockState::in_use) revive(b);
+        if (state(b) != BlockState::in_use) {
+            revive(b);
+            ++pinned_only_;
+        }
         ++word(b).refs;
         ++pins_[at(b)];
     }
@@ -96,12 +88,14 @@ void BlockAllocator::free(std::span<const std::int64_t> ids) {
 }
 
 void BlockAllocator::publish(std::span<const std::int64_t> ids) {
+    if (owner_ != nullptr)
+        throw SequenceState("this manager publishes blocks by itself; commit full blocks whose token ids are known");
     for (const std::int64_t id : ids) {
         const BlockId b = checked(id);
         if (state(b) != BlockState::in_use)
             throw SequenceState(join("block ", id, " is ", name(state(b)), "; only a block in use can be published"));
     }
-    for (const std::int64_t id : ids) word(static_cast<BlockId>(id)).published = 1;
+    for (const std::int64_t id : ids) mark_published(static_cast<BlockId>(id), false);
 }
 
 void BlockAllocator::unpublish(std::span<const std::int64_t> ids) {
@@ -110,13 +104,8 @@ void BlockAllocator::unpublish(std::span<const std::int64_t> ids) {
             throw SequenceState(join("block ", id, " is clean: it holds nothing that could be unpublished"));
     for (const std::int64_t id : ids) {
         const auto b = static_cast<BlockId>(id);
-        word(b).published = 0;
-        if (state(b) == BlockState::pending) set_fill(b, 0);
-        if (state(b) != BlockState::cached) continue;
-        unlink(cached_list_, b);
-        --cached_;
-        set_fill(b, 0);
-        push_clean(b);
+        if (published(b) && owner_ != nullptr) owner_->lost(b);
+        withdraw(b);
     }
 }
 

@@ -23,9 +23,9 @@ void BlockAllocator::check_lists() const {
     };
     for (std::int32_t i = 0; i < clean_top_; ++i) visit(clean_stack_[at(i)], BlockState::clean, clean);
     for (BlockId b = fresh_; b < total_; ++b) visit(b, BlockState::clean, clean);
-    for (BlockId b = cached_list_.head; b >= 0; b = next_[at(b)]) visit(b, BlockState::cached, cached);
+    for (BlockId b = cached_list_.head; b >= 0; b = word(b).next) visit(b, BlockState::cached, cached);
     Step last = 0;
-    for (BlockId b = pending_list_.head; b >= 0; b = next_[at(b)]) {
+    for (BlockId b = pending_list_.head; b >= 0; b = word(b).next) {
         visit(b, BlockState::pending, pending);
         if (pending_step_[at(b)] < last) broken("pending blocks are not ordered by step");
         last = pending_step_[at(b)];
@@ -79,6 +79,16 @@ void SequenceStore::check_sequence(Row row, std::vector<std::int32_t>& table_ref
     if (std::adjacent_find(own.begin(), own.end()) != own.end()) broken(join("sequence ", s.id, " names a block twice"));
 }
 
+// The ids of a sequence go from where its index blocks end to what is known; nothing is published ahead of its commit.
+void SequenceStore::check_content(Row row) const {
+    const Sequence& s = at(row);
+    const Content& c = contents_[static_cast<std::size_t>(row)];
+    if (c.first + static_cast<std::int64_t>(c.ids.size()) != s.known) broken(join("the known ids of sequence ", s.id));
+    if (c.salt == Interner::kUnknown || c.published > math_.index(std::min(s.committed, s.known)) ||
+        c.first > math_.start(c.published))
+        broken(join("what sequence ", s.id, " has published"));
+}
+
 void SequenceStore::check_groups() const {
     std::unordered_map<std::int32_t, std::pair<const Sequence*, std::int32_t>> first;  // by group: a member, and how many
     for (const Sequence& s : sequences_) {
@@ -107,6 +117,7 @@ void SequenceStore::check() const {
         if (!s.live && s.table.size() > 0) broken(join("a freed sequence in row ", i, " still has blocks"));
         if (!s.live) continue;
         check_sequence(static_cast<Row>(i), table_refs);
+        if (index_) check_content(static_cast<Row>(i));
         ++live;
         tokens += s.table.tokens();
         entries += s.table.size();
@@ -118,6 +129,7 @@ void SequenceStore::check() const {
     if (retired_step_ < 0 || retired_step_ > last_step_) broken("the retired step is ahead of the planned ones");
     if (cow_copies_ < 0 || failed_admissions_ < 0) broken("a counter is negative");
     blocks_.check(table_refs);
+    if (index_) index_->check();
 }
 
 }  // namespace pagedkv

@@ -6,7 +6,7 @@
 
 namespace pagedkv {
 
-void SequenceStore::commit(Ids ids, Ids lengths, std::optional<std::int64_t> tokens) {
+void SequenceStore::commit(Ids ids, Ids lengths, const std::optional<TokenIds>& tokens) {
     resolve(ids, lengths, "lengths");
     std::int64_t late = 0;
     for (const Item& item : items_) {
@@ -23,10 +23,14 @@ void SequenceStore::commit(Ids ids, Ids lengths, std::optional<std::int64_t> tok
         }
         late += std::max<std::int64_t>(0, item.count - s.known);
     }
-    if (tokens && *tokens != late)
-        throw InvalidArgument(join(*tokens, " late token ids given, ", late,
+    if (tokens && tokens->count != late)
+        throw InvalidArgument(join(tokens->count, " late token ids given, ", late,
                                    " missing between the known ids and the committed lengths; give exactly those"));
+    if (tokens && index_)
+        for (const Item& item : items_)
+            make_room_for_ids(item.row, std::max<std::int64_t>(0, item.count - at(item.row).known));
 
+    const std::int32_t* next_id = tokens ? tokens->ids : nullptr;
     for (const Item& item : items_) {
         Sequence& s = at(item.row);
         const auto length = static_cast<std::int32_t>(item.count);
@@ -38,7 +42,12 @@ void SequenceStore::commit(Ids ids, Ids lengths, std::optional<std::int64_t> tok
             set_length(s, length);
         }
         s.committed = std::max(s.committed, length);
-        if (tokens) s.known = std::max(s.known, length);
+        if (tokens && length > s.known) {
+            add_ids(item.row, next_id, length - s.known);
+            next_id += length - s.known;
+            s.known = length;
+        }
+        if (index_) publish(item.row);
     }
 }
 
@@ -48,9 +57,12 @@ void SequenceStore::truncate(Ids ids, Ids lengths, bool keep_blocks) {
         if (item.count > item.from)
             throw InvalidArgument(join("truncate of sequence ", at(item.row).id, " to ", item.count, " tokens, it has ",
                                        item.from, "; truncate cannot lengthen, use append"));
+    if (index_)
+        for (const Item& item : items_) content(item.row).ids.reserve(static_cast<std::size_t>(math_.size()));
     for (const Item& item : items_) {
         Sequence& s = at(item.row);
         const std::int64_t length = item.count;
+        if (index_ && length < item.from) cut_content(item.row, length);
         if (!keep_blocks) release_tail(s, math_.blocks(length), 0);
         // A published block keeps its tokens: they stay findable until somebody writes over them.
         const std::int64_t end = std::min(s.table.size(), math_.blocks(item.from));

@@ -29,6 +29,7 @@ void SequenceStore::make_room_for_sequences(std::size_t more) {
     rows_.make_room(all);
     map_.insert_room(more);
     if (sequences_.size() < all) sequences_.resize(std::max(all, std::min(2 * sequences_.size(), all + 1024)));
+    if (index_ && contents_.size() < sequences_.size()) contents_.resize(sequences_.size());
 }
 
 // The group in which s and copies of its first `entries` entries are; needs room for one more group.
@@ -53,9 +54,14 @@ void SequenceStore::fork(SeqId parent_id, Ids children) {
         for (std::size_t i = 0; i < children.size(); ++i) {
             items_.push_back(Item{rows_.take(), 0, 0, -1});
             at(items_.back().row).table.make_room_to_grow(shared);
+            // Not held yet, so a copy for a fork that fails after all needs no undoing beyond being emptied.
+            if (index_) content(items_.back().row) = content(parent_row);
         }
     } catch (...) {
-        for (const Item& item : items_) rows_.release(item.row);
+        for (const Item& item : items_) {
+            rows_.release(item.row);
+            if (index_) content(item.row) = Content{};
+        }
         throw;
     }
 
@@ -76,6 +82,7 @@ void SequenceStore::fork(SeqId parent_id, Ids children) {
         child.group = group;
         child.live = true;
         groups_.join(group);
+        if (index_) hold(content(items_[i].row));
     }
     const auto count = static_cast<std::int64_t>(children.size());
     logical_blocks_ += count * shared;

@@ -144,7 +144,7 @@ void SequenceStore::finish_plan(StepPlan& plan) {
 }
 
 // Ids given with append must continue the ids known so far; otherwise they could not be placed.
-void SequenceStore::check_known(std::optional<std::int64_t> tokens) const {
+void SequenceStore::check_known(const std::optional<TokenIds>& tokens) const {
     if (!tokens) return;
     std::int64_t sum = 0;
     for (const Item& item : items_) {
@@ -156,8 +156,8 @@ void SequenceStore::check_known(std::optional<std::int64_t> tokens) const {
                                    ", but the ids of ", s.known,
                                    " tokens are known; append a prompt by count, give late ids with commit"));
     }
-    if (sum != *tokens)
-        throw InvalidArgument(join(*tokens, " token ids given for ", sum, " appended tokens; give one id a token"));
+    if (sum != tokens->count)
+        throw InvalidArgument(join(tokens->count, " token ids given for ", sum, " appended tokens; give one id a token"));
 }
 
 inline void SequenceStore::append_simple(const Item& item, std::int64_t*& slot) {
@@ -177,7 +177,14 @@ void SequenceStore::append_general(Item& item, StepPlan& plan, std::size_t& copi
     set_length(s, item.count);
 }
 
-void SequenceStore::append(Ids ids, Ids counts, std::optional<std::int64_t> tokens, Fit fit, StepPlan& plan) {
+// Room is there.
+void SequenceStore::add_ids(Row row, const std::int32_t* ids, std::int64_t count) {
+    if (!index_) return;
+    std::vector<std::int32_t>& known = content(row).ids;
+    known.insert(known.end(), ids, ids + count);
+}
+
+void SequenceStore::append(Ids ids, Ids counts, const std::optional<TokenIds>& tokens, Fit fit, StepPlan& plan) {
     resolve(ids, counts, "counts");
     check_known(tokens);
     for (Item& item : items_) {
@@ -188,9 +195,12 @@ void SequenceStore::append(Ids ids, Ids counts, std::optional<std::int64_t> toke
     StepPlan::Counts sizes;
     const std::size_t served = count_batch(fit, sizes);
     for (std::size_t i = 0; i < served; ++i) sizes.slots += items_[i].count - items_[i].from;
+    if (tokens && index_)
+        for (std::size_t i = 0; i < served; ++i) make_room_for_ids(items_[i].row, items_[i].count - items_[i].from);
     plan.allocate(sizes);
 
     std::size_t copies = 0, updates = 0;
+    const std::int32_t* next_id = tokens ? tokens->ids : nullptr;
     std::int64_t* slot = plan.slots().data();
     std::int32_t* row = plan.rows().data();
     std::int32_t* length = plan.lengths().data();
@@ -198,7 +208,11 @@ void SequenceStore::append(Ids ids, Ids counts, std::optional<std::int64_t> toke
         Item& item = items_[i];
         if (item.tail >= 0) append_simple(item, slot);
         else append_general(item, plan, copies, updates, slot);
-        if (tokens && item.count > item.from) at(item.row).known = static_cast<std::int32_t>(item.count);
+        if (tokens && item.count > item.from) {
+            add_ids(item.row, next_id, item.count - item.from);
+            next_id += item.count - item.from;
+            at(item.row).known = static_cast<std::int32_t>(item.count);
+        }
         *row++ = item.row;
         *length++ = static_cast<std::int32_t>(item.count);
     }

@@ -53,6 +53,7 @@ void SequenceStore::free(Ids ids, std::optional<Step> after) {
         release_all(s, after.value_or(0));
         set_length(s, 0);
         s.table.clear();
+        if (index_) forget(content(item.row));
         s.live = false;
         map_.erase(s.id);
         rows_.release(item.row);

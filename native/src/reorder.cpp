@@ -52,6 +52,7 @@ SequenceStore::Move SequenceStore::move_to(const Item& item, const Item& from) {
     move.committed = parent.committed;
     move.known = parent.known;
     move.group = related ? s.group : group_for_copies(parent, entries);
+    if (index_) moved_contents_[static_cast<std::size_t>(&item - items_.data())] = content(from.row);
     s.table.make_room_to_grow(entries);
     return move;
 }
@@ -59,6 +60,7 @@ SequenceStore::Move SequenceStore::move_to(const Item& item, const Item& from) {
 void SequenceStore::plan_moves(StepPlan::Counts& counts) {
     moves_.assign(items_.size(), Move{});
     moved_.clear();
+    if (index_) moved_contents_.assign(items_.size(), Content{});
     groups_.make_room(items_.size());
     counts.served = static_cast<std::int64_t>(items_.size());
     for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -81,6 +83,7 @@ void SequenceStore::take_new_references(const Item& item, const Move& move) {
     for (std::size_t k = move.begin; k < move.end; ++k, ++column)
         if (column >= old.size() || old[column] != moved_[k]) blocks_.share(moved_[k], 1);
     groups_.join(move.group);
+    if (index_) hold(moved_contents_[static_cast<std::size_t>(&item - items_.data())]);
 }
 
 // Deepest first, as every release.
@@ -108,6 +111,10 @@ void SequenceStore::become(const Item& item, const Move& move, const Reporter& r
     set_length(s, move.tokens);
     s.committed = move.committed;
     s.known = move.known;
+    if (index_) {
+        forget(content(item.row));
+        std::swap(content(item.row), moved_contents_[static_cast<std::size_t>(&item - items_.data())]);
+    }
     groups_.leave(s.group);
     s.group = move.group;
     groups_.shrink(s.group, size);

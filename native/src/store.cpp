@@ -28,7 +28,12 @@ SequenceStore::SequenceStore(const StoreOptions& options)
     : options_(checked(options)),
       math_(static_cast<std::int32_t>(options.block_size)),
       blocks_(options.num_blocks, 0, 0),
-      always_fits_(std::min({kMaxTokens, options.max_tokens.value_or(kMaxTokens), math_.start(blocks_.total())})) {}
+      events_(4 * options.num_blocks),
+      always_fits_(std::min({kMaxTokens, options.max_tokens.value_or(kMaxTokens), math_.start(blocks_.total())})) {
+    if (!options.prefix_caching) return;
+    index_ = std::make_unique<PrefixIndex>(blocks_, math_.size(), options.constant_hash);
+    index_->set_events(&events_);
+}
 
 void SequenceStore::unknown(SeqId id) const {
     throw SequenceState(
@@ -110,6 +115,8 @@ CacheStats SequenceStore::stats() const {
     s.evictions = blocks_.evictions();
     s.peak_allocated_blocks = blocks_.peak_allocated();
     s.failed_admissions = failed_admissions_;
+    s.queried_tokens = queried_tokens_;
+    s.hit_tokens = hit_tokens_;
     s.block_size = math_.size();
     return s;
 }

@@ -14,8 +14,8 @@
 // References come from page tables (acquire/release, trusted, checked by the caller) and from outside
 // (pins: allocate, increment_ref, free: checked here), so that nobody can drop a reference of a sequence.
 // Thread rule: none; the caller locks. Stream rule: none; ids only.
-// Cost: every operation is O(1) a block, nothing walks the pool; 32 bytes a block, of which 12 are touched
-// before the first eviction or deferred free.
+// Cost: every operation is O(1) a block, nothing walks the pool; 32 bytes a block. What a reference and the lists need
+// is one record of 16 bytes, so that a block out of cache costs one miss.
 #pragma once
 
 #include <memory>
@@ -25,6 +25,16 @@
 #include "pagedkv/types.hpp"
 
 namespace pagedkv {
+
+// Who can find blocks by their content: told when a published block no longer holds it, before anything else happens
+// to the block. May withdraw() other blocks; cannot fail.
+class ContentOwner {
+public:
+    virtual void lost(BlockId b) = 0;
+
+protected:
+    ~ContentOwner() = default;
+};
 
 class BlockAllocator {
 public:
@@ -48,11 +58,14 @@ public:
     bool published(BlockId b) const { return word(b).published != 0; }
     // Exactly one holder and nothing findable: it may be written without a copy and without telling anybody.
     bool plainly_writable(BlockId b) const { return word(b).refs == 1 && word(b).published == 0; }
+    bool special(BlockId b) const { return word(b).special != 0; }
     void prefetch(BlockId b) const { prefetch_for_write(&words_[at(b)]); }
+    void set_content_owner(ContentOwner* owner) { owner_ = owner; }
 
     // Trusted operations for page tables; none can fail.
     BlockId take();           // needs available() >= 1; clean first, then evicts; refs 1, fill 0
-    void acquire(BlockId b);  // one more reference to an in-use block
+    // One more reference to a block in use, or to a findable one that is free or pending: it comes back with its content.
+    void acquire(BlockId b);
     void share(BlockId b, std::int32_t holders) { word(b).refs += holders; }  // the same, where a page table holds it
     // Less references; at zero pending until retire(after), then cached or clean.
     void release(BlockId b, Step after, std::int32_t holders = 1);
@@ -60,6 +73,8 @@ public:
     void raise_fill(BlockId b, std::int32_t tokens);
     void lower_fill(BlockId b, std::int32_t tokens);
     void unpublish_for_write(BlockId b, std::int32_t tokens_kept);
+    void mark_published(BlockId b, bool special);  // special: its owner knows more about it than its tokens
+    void withdraw(BlockId b);                      // unpublish, by the content owner itself
     void note_peak();
     // Counting pass of a batch: pretend a writer left a shared block, and undo it.
     void lend_ref(BlockId b) { --word(b).refs; }
@@ -83,14 +98,16 @@ public:
     void check(std::span<const std::int32_t> table_refs) const;
 
 private:
-    struct Word {
+    struct alignas(16) Word {
         std::int32_t refs;
-        std::uint32_t fill : 28;
+        std::uint32_t fill : 27;
         std::uint32_t state : 2;
         std::uint32_t published : 1;
         std::uint32_t deferred : 1;  // pending_step_ says how long work in flight may touch it
+        std::uint32_t special : 1;
+        BlockId prev, next;  // cached and pending blocks only
     };
-    struct List {  // intrusive, through prev_ and next_
+    struct List {  // intrusive
         BlockId head = -1;
         BlockId tail = -1;
     };
@@ -108,6 +125,7 @@ private:
     void insert_after(List& list, BlockId where, BlockId b);
     void unlink(List& list, BlockId b);
     void revive(BlockId b);
+    void set_unpublished(BlockId b);
     void check_lists() const;
 
     std::int32_t total_;
@@ -118,9 +136,10 @@ private:
     Step retired_ = 0;
     std::unique_ptr<Word[]> words_;
     std::unique_ptr<std::int32_t[]> pins_;
-    std::unique_ptr<BlockId[]> clean_stack_, prev_, next_;  // untouched memory until used
+    std::unique_ptr<BlockId[]> clean_stack_;  // untouched memory until used
     std::unique_ptr<Step[]> pending_step_;
     List cached_list_, pending_list_;
+    ContentOwner* owner_ = nullptr;
     std::uint64_t base_ = 0;
     std::int64_t bytes_ = 0;
 };

@@ -22,6 +22,8 @@ public:
         return std::forward<Work>(work)(store_);
     }
 
+    bool prefix_caching() const { return store_.prefix_caching(); }  // never changes: no lock
+
     // For the allocator's own callers, who lock the same way.
     BlockAllocator& allocator() { return store_.allocator(); }
     std::mutex& mutex() { return mutex_; }

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "pagedkv/block_allocator.hpp"
+#include "pagedkv/cache_events.hpp"
 #include "pagedkv/cache_stats.hpp"
+#include "pagedkv/content.hpp"
 #include "pagedkv/fork_groups.hpp"
 #include "pagedkv/page_table.hpp"
 #include "pagedkv/row_set.hpp"
@@ -30,6 +32,8 @@ struct StoreOptions {
     std::int64_t num_blocks = 0, block_size = 0;
     std::optional<std::int64_t> max_tokens;
     std::int64_t watermark = 0, scratch_blocks = 0;
+    bool prefix_caching = false;
+    bool constant_hash = false;  // for tests: every look-up meets every run
 };
 
 struct alignas(64) Sequence {  // one cache line: a decode step touches each sequence once
@@ -55,12 +59,27 @@ public:
     enum class Fit { whole, partial };
 
     explicit SequenceStore(const StoreOptions& options);
+    SequenceStore(const SequenceStore&) = delete;  // the index knows where the allocator is
+    SequenceStore& operator=(const SequenceStore&) = delete;
 
-    // Admission (admit.cpp). Token ids matter only by their number until a prefix index exists.
-    void admit(SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve, Admission& out);
+    // Token ids that came with a call; without an index only their number matters.
+    struct TokenIds {
+        std::int64_t count = 0;
+        const std::int32_t* ids = nullptr;
+    };
+    struct Admit {
+        std::optional<std::int64_t> reserve, max_hit_tokens;
+    };
 
-    // Growth (grow.cpp). `tokens` is the number of token ids given, if any were.
-    void append(Ids ids, Ids counts, std::optional<std::int64_t> tokens, Fit fit, StepPlan& plan);
+    // Admission and prefix reuse (admit.cpp, contents.cpp).
+    void admit(SeqId id, const Prompt& prompt, const Admit& how, Admission& out);
+    std::int64_t lookup(const Prompt& prompt, std::optional<std::int64_t> max_hit_tokens);
+    bool reset_prefix_cache();
+    EventBatch drain_events();
+    bool prefix_caching() const { return index_ != nullptr; }
+
+    // Growth (grow.cpp).
+    void append(Ids ids, Ids counts, const std::optional<TokenIds>& tokens, Fit fit, StepPlan& plan);
     void reserve(Ids ids, Ids upto, StepPlan& plan);
 
     // Sharing (fork.cpp, reorder.cpp).
@@ -68,7 +87,7 @@ public:
     void reorder(Ids ids, Ids parents, StepPlan& plan);
 
     // Cursors and release (cursors.cpp, release.cpp).
-    void commit(Ids ids, Ids lengths, std::optional<std::int64_t> tokens);
+    void commit(Ids ids, Ids lengths, const std::optional<TokenIds>& tokens);
     void truncate(Ids ids, Ids lengths, bool keep_blocks);
     void free(Ids ids, std::optional<Step> after);
     void retire(Step step);
@@ -143,7 +162,7 @@ private:
     void write_slots(const Sequence& s, std::int64_t from, std::int64_t to, std::int64_t*& out) const;
     void fill_range(Sequence& s, std::int64_t from, std::int64_t to);
     void set_length(Sequence& s, std::int64_t length);
-    void check_known(std::optional<std::int64_t> tokens) const;
+    void check_known(const std::optional<TokenIds>& tokens) const;
     void finish_plan(StepPlan& plan);
     void report_rest(Row row, const Reporter& report);
     void release_tail(Sequence& s, std::int64_t keep, Step after);  // after 0: at once
@@ -157,6 +176,22 @@ private:
     void drop_old_references(const Item& item, const Move& move);
     void become(const Item& item, const Move& move, const Reporter& report);
     void check_groups() const;
+    void check_content(Row row) const;
+
+    void check_covers(const Prompt& prompt) const;
+    std::vector<std::pair<std::int32_t, std::string>> cover_keys(const Prompt& prompt) const;
+    void identify(const Prompt& prompt, Content& content);
+    void hold(const Content& content);
+    void forget(Content& content);
+    std::int64_t most_hit_blocks(const Prompt& prompt, std::optional<std::int64_t> max_hit_tokens) const;
+    std::int64_t find_prefix(const Prompt& prompt, const Content& who, std::int64_t most);
+    void check_fits(SeqId id, std::int64_t target) const;
+    std::int64_t take_prefix(std::int64_t hits, std::int64_t wanted);
+    void publish(Row row);
+    void cut_content(Row row, std::int64_t length);
+    void make_room_for_ids(Row row, std::int64_t count);
+    void add_ids(Row row, const std::int32_t* ids, std::int64_t count);
+    Content& content(Row row) { return contents_[static_cast<std::size_t>(row)]; }
     void check_sequence(Row row, std::vector<std::int32_t>& table_refs) const;
 
     StoreOptions options_;
@@ -171,10 +206,16 @@ private:
     std::vector<SeqId> names_;
     std::vector<Move> moves_;
     std::vector<BlockId> moved_;
+    std::unique_ptr<PrefixIndex> index_;  // null: no prefix caching
+    CacheEvents events_;
+    std::vector<Content> contents_;        // by row, where there is an index
+    std::vector<Content> moved_contents_;
+    std::vector<BlockId> matched_;
     std::uint32_t batch_ = 0;
     std::int64_t always_fits_;  // targets up to here pass check_target
     Step last_step_ = 0, retired_step_ = 0;
     std::int64_t logical_tokens_ = 0, logical_blocks_ = 0, cow_copies_ = 0, failed_admissions_ = 0;
+    std::int64_t queried_tokens_ = 0, hit_tokens_ = 0;
 };
 
 }  // namespace pagedkv

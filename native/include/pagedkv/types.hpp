@@ -24,8 +24,8 @@ using Row = std::int32_t;
 using Step = std::int64_t;
 
 inline constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
-// 28 bits of a block's word hold its fill, so a block can be no larger.
-inline constexpr std::int64_t kMaxBlockSize = (std::int64_t{1} << 28) - 1;
+// 27 bits of a block's word hold its fill, so a block can be no larger.
+inline constexpr std::int64_t kMaxBlockSize = (std::int64_t{1} << 27) - 1;
 inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() - 1;
 
 // A block has at most this many holders among sequences and as many pins, so 32 bits hold its references.
