@@ -141,7 +141,7 @@ void PrefixIndex::publish(BlockId parent, std::int32_t salt, BlockId b, const st
     }
     RunId r = parent >= 0 && run(above).child < 0 ? -1 : find_child(above, tokens, with);
     if (r < 0) {
-        r = new_run(above, next_uid_++ * 16, hash(above, tokens, with));
+        r = new_run(above, salt, next_uid_++ * 16, hash(above, tokens, with));
         run(r).blocks[0] = b;
         link(r);
     }
@@ -163,9 +163,9 @@ void PrefixIndex::put(BlockId b, Node node, std::int32_t with) {
     place(first).next = b;
 }
 
-PrefixIndex::RunId PrefixIndex::new_run(RunId parent, std::uint64_t serial, std::uint32_t hash) {
+PrefixIndex::RunId PrefixIndex::new_run(RunId parent, std::int32_t salt, std::uint64_t serial, std::uint32_t hash) {
     const RunId r = num_free_runs_ > 0 ? free_runs_[at(--num_free_runs_)] : fresh_runs_++;
-    run(r) = Run{parent, -1, -1, -1, -1, hash, 1, kRun, serial, {}, {}};
+    run(r) = Run{parent, -1, -1, -1, -1, hash, 1, kRun, serial, {}, salt, 0};
     return r;
 }
 
@@ -178,13 +178,13 @@ void PrefixIndex::link(RunId r) {
     first = r;
     self.bucket_next = bucket(self.hash);
     bucket(self.hash) = r;
-    if (self.parent < 0) salts_.hold(salt_of(r));
+    if (self.parent < 0) salts_.hold(self.salt);
 }
 
 // The nodes from `column` on move into a run below. They keep the run's id, so that its children stay where they are;
 // what is in front gets a new one in its place.
 void PrefixIndex::split(RunId r, std::int32_t column) {
-    const RunId head = new_run(-1, 0, 0);
+    const RunId head = new_run(-1, 0, 0, 0);
     run(head) = run(r);
     run(head).length = run(head).limit = column;
     run(head).child = -1;
@@ -215,11 +215,6 @@ void PrefixIndex::split(RunId r, std::int32_t column) {
     const BlockId first = tail.blocks[0];
     tail.hash = hash(head, tokens_of(first), extra(first));
     link(r);
-}
-
-std::int32_t PrefixIndex::salt_of(RunId r) const {
-    while (run(r).parent >= 0) r = run(r).parent;
-    return -2 - run(r).parent;
 }
 
 }  // namespace pagedkv

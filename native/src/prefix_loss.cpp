@@ -16,7 +16,7 @@ void PrefixIndex::unlink(RunId r) {
     if (self.next >= 0) run(self.next).prev = self.prev;
     if (self.prev >= 0) run(self.prev).next = self.next;
     else (self.parent >= 0 ? run(self.parent).child : roots_) = self.next;
-    if (self.parent < 0) salts_.release(salt_of(r));
+    if (self.parent < 0) salts_.release(self.salt);
 }
 
 void PrefixIndex::drop_run(RunId r) {
@@ -102,11 +102,11 @@ std::uint64_t PrefixIndex::parent_serial(RunId r, std::int32_t column) const {
 }
 
 void PrefixIndex::report_stored(Node node) const {
-    if (events_ == nullptr) return;
+    if (events_ == nullptr || !events_->following()) return;
     const Run& of = run(node.run);
     const BlockId b = of.blocks[node.column];
     events_->stored(b, of.serial + static_cast<std::uint64_t>(node.column), parent_serial(node.run, node.column),
-                    {tokens_of(b), size_}, salts_.bytes(salt_of(node.run)));
+                    {tokens_of(b), size_}, salts_.bytes(of.salt));
 }
 
 void PrefixIndex::report_all() {

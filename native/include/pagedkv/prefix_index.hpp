@@ -76,7 +76,8 @@ private:
         std::int32_t limit;  // a run that lost nodes does not grow again: their serials stay theirs
         std::uint64_t serial;  // of node 0; the others follow
         BlockId blocks[kRun];
-        std::int32_t unused[2];
+        std::int32_t salt;
+        std::int32_t unused;
     };
     struct Place {  // where a published block is
         RunId run;
@@ -104,7 +105,7 @@ private:
     void prefetch_run(RunId r) const;
 
     Node node_for(RunId parent, const std::int32_t* tokens, std::int32_t extra, Node after, bool& found);
-    RunId new_run(RunId parent, std::uint64_t serial, std::uint32_t hash);
+    RunId new_run(RunId parent, std::int32_t salt, std::uint64_t serial, std::uint32_t hash);
     void link(RunId r);
     void unlink(RunId r);
     void split(RunId r, std::int32_t column);
@@ -113,7 +114,6 @@ private:
     void remove_below(RunId r);
     void drop_run(RunId r);
     std::uint64_t parent_serial(RunId r, std::int32_t column) const;
-    std::int32_t salt_of(RunId r) const;
     void report_stored(Node node) const;
 
     BlockAllocator& blocks_;
