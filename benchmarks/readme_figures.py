@@ -29,6 +29,9 @@ SHOWN = (
         "256 sequences, whole tables exported",
         "host step: append, commit, 2 frees, 2 admits, exports",
     ),
+    ("beam-step", "step of 8 beams, prompt 32,768", "beam step (reorder + append), 8 beams, 32k prompt; 512k alike"),
+    ("beam-step", "step of 8 beams, prompt 32,768, times faster than vLLM", "the same against vLLM's resubmission"),
+    ("beam-step", "fork of 7 children, prompt 32,768", "fork of 7 children from a 32k prompt"),
     (
         "free-scattered",
         "8,192 of 1,000,000 blocks, untouched since the pool was filled",
@@ -36,7 +39,6 @@ SHOWN = (
     ),
     ("pool-build", "1,000,000 blocks built", "a pool of 1,000,000 blocks, built"),
     ("pool-build", "1,000,000 blocks, memory after every block was used", "its memory, every block used"),
-    ("get-stats", "1,000,000 blocks, 4,096 sequences", "statistics of such a pool"),
     ("import-cost", "import pagedkv with all names beyond numpy, wall", "`import pagedkv`, all names, beyond NumPy"),
     ("simulate-trace", "whole trace, wall of the process", "`simulate` on an hour of Azure conversation: 79,283 steps"),
 )
@@ -47,7 +49,6 @@ GPU_SHOWN = (
     ("host-time", "whole step with apply, 256 sequences", "whole host step with `apply`"),
     ("copy-rate", "8 KiB blocks over 12 GiB, of a device copy", "scattered copies, 8 KiB, of a device copy"),
     ("copy-rate", "64 KiB blocks over 12 GiB, of a device copy", "the same, 64 KiB"),
-    ("copy-rate", "512 KiB blocks over 12 GiB, of a device copy", "the same, 512 KiB"),
     ("copy-rate", "2048 KiB blocks over 12 GiB, of a device copy", "the same, 2 MiB"),
     ("first-use", "cold kernel cache: with the CUDA context", "first use, kernels not yet compiled"),
 )

@@ -38,8 +38,16 @@ void Program::commit() {
 }
 
 void Program::truncate() {
-    const Ids ids = in_.ids(), lengths = in_.amounts(ids.size());
-    const bool keep_blocks = in_.flag();
+    Ids ids = in_.ids();
+    Ids lengths = in_.amounts(ids.size());
+    const std::uint8_t how = in_.byte();
+    const bool keep_blocks = how % 2 == 1;
+    if (how % 4 >= 2) {  // a batch that can be cut
+        ids = mostly_live(ids);
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            if (model_.live.contains(ids[i])) lengths[i] = std::max<std::int64_t>(0, lengths[i]) % (at(ids[i]).length + 1);
+        lengths.resize(ids.size());
+    }
     Expectation expected = for_batch(ids);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const auto found = model_.live.find(ids[i]);

@@ -124,6 +124,19 @@ TEST(what_the_parent_only_reserved_stays_its_own) {
     store.check();
 }
 
+TEST(one_prompt_forks_a_thousand_times) {
+    SequenceStore store = half_prefilled();
+    Ids children;
+    for (SeqId id = 1000; id > 0; --id) children.push_back(id * 1'000'003);
+    fork(store, 1, children);
+    for (std::size_t i = 0; i < children.size(); ++i) CHECK_EQ(store.row_of(children[i]), static_cast<pagedkv::Row>(i + 1));
+    CHECK_EQ(store.allocator().refs(1), 1001);
+    store.check();
+    store.free(children, std::nullopt);
+    CHECK_EQ(store.allocator().refs(1), 1);
+    store.check();
+}
+
 TEST(forks_of_nothing) {
     SequenceStore store(options(4, 2));
     admit(store, 1, 3, 0);

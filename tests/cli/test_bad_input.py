@@ -29,6 +29,8 @@ def assert_refused(done: Finished, *words: str) -> None:
         "--concurrency",
         "--completions",
         "--max-seqs",
+        "--samples",
+        "--beam-width",
     ],
 )
 @pytest.mark.parametrize("value", ["0", "-1", "2.5", "16.0", "nan", "inf", "1e3", "", "x", "9" * 30, "9" * 5000])
@@ -86,6 +88,24 @@ def test_options_that_exclude_each_other(run: Run, trace: Path) -> None:
     assert_refused(run("simulate", "--trace", trace, "--closed-loop"), "--closed-loop", "--trace")
     for option in (("--limit", 5), ("--step-ms", 50), ("--strict",)):
         assert_refused(run("simulate", *option), option[0], "--trace")
+
+
+def test_what_a_request_is_is_said_once(run: Run, trace: Path) -> None:
+    assert_refused(run("simulate", "--samples", 2, "--beam-width", 2), "--samples", "--beam-width", "one of them")
+    assert_refused(run("simulate", "--trace", trace, "--samples", 2, "--beam-width", 2), "--samples", "--beam-width")
+    for size in ("--samples", "--beam-width"):
+        assert_refused(run("simulate", size, 65_537), size, "65536")
+    assert_refused(run("simulate", "--samples", 4, "--beam-survival", "0.5"), "--beam-survival", "--beam-width")
+
+
+@pytest.mark.parametrize("survival", ["-0.1", "1.1", "nan", "inf", "", "1e-1", "90%", "x", "9" * 40])
+def test_survivals(run: Run, survival: str) -> None:
+    assert_refused(run("simulate", "--beam-width", 4, "--beam-survival", survival), "--beam-survival", "0 to 1")
+
+
+@pytest.mark.parametrize("admission", ["", "Grow", "last", "x" * 1000])
+def test_admissions(run: Run, admission: str) -> None:
+    assert_refused(run("simulate", "--admission", admission), "--admission", "grow or final")
 
 
 def test_unknown_options_and_commands(run: Run) -> None:

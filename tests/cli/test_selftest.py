@@ -83,7 +83,18 @@ def test_one_wrong_byte_fails_a_simulation(run: Run, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("load", [(), ("--concurrency", "100"), ("--closed-loop",), ("--blocks", "40")], ids=str)
+@pytest.mark.parametrize(
+    "load",
+    [
+        (),
+        ("--concurrency", "100"),
+        ("--closed-loop",),
+        ("--blocks", "40"),
+        ("--blocks", "90", "--samples", "4"),
+        ("--blocks", "90", "--beam-width", "4"),
+    ],
+    ids=str,
+)
 def test_a_gpu_gives_the_figures_of_the_host(run: Run, load: tuple[str, ...]) -> None:
     documents = [
         run("simulate", "--device", device, "--verify", "--json", "-", *load).document for device in ("host", "cuda:0")

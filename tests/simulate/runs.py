@@ -9,20 +9,15 @@ import numpy as np
 
 from pagedkv.layout import KVLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, SimulationResult, Workload
+from pagedkv.simulate.observer import Observer
 from pagedkv.simulate.scheduler import Scheduler
 
 
-class StepLog:
-    """An observer that writes down what every measured step looks like, read from the manager itself."""
+class StepLog(Observer):
+    """Writes down what every measured step looks like, read from the manager itself."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
-
-    def appended(self, plan: Any, seq_ids: Any, counts: Any) -> None:
-        """Nothing to do."""
-
-    def ending(self, seq_ids: Sequence[int]) -> None:
-        """Nothing to do."""
 
     def measured(self, scheduler: Scheduler) -> None:
         ids, manager = scheduler.running.ids, scheduler.manager
@@ -40,6 +35,20 @@ class StepLog:
         )
 
 
+class GroupLog(StepLog):
+    """The same, and what the sequences of a group share."""
+
+    def measured(self, scheduler: Scheduler) -> None:
+        super().measured(scheduler)
+        stats = scheduler.manager.get_stats()
+        self.steps[-1] |= {
+            "logical_blocks": stats.logical_blocks,
+            "stored_tokens": stats.stored_tokens,
+            "copies": stats.cow_copies,
+        }
+        assert stats.logical_blocks - stats.saved_blocks == stats.allocated_blocks
+
+
 def workload(requests: Sequence[Sequence[int]]) -> Workload:
     """Requests (arrival ticks, prompt, output), in file order."""
     rows = np.array(requests, dtype=np.int64).reshape(-1, 3)
@@ -52,7 +61,7 @@ def simulate(
     """Run with byte verification (unless said otherwise) and return the result and the step log."""
     spec = PoolSpec(KVLayout(24, block_size), blocks, watermark)
     simulation = Simulation(spec, load, device="host" if verify else "null", verify=verify)
-    log = StepLog()
+    log = StepLog() if load.groups.size == 1 else GroupLog()
     simulation.scheduler.observers.append(log)
     return simulation.run(), log.steps
 

@@ -1,4 +1,4 @@
-"""Figure 15 of the PagedAttention paper (parallel sampling, ShareGPT): exact values, by the manager's own statistics."""
+"""Figure 15 of the PagedAttention paper (parallel sampling, ShareGPT): exact values, from the manager's statistics."""
 
 from __future__ import annotations
 

@@ -9,19 +9,19 @@ import pytest
 
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.layout import KVLayout
-from pagedkv.simulate import Load, PoolSpec, Simulation, base_case, choose_device
+from pagedkv.simulate import Groups, Load, PoolSpec, Simulation, base_case, choose_device
+from pagedkv.simulate.observer import Observer
 from pagedkv.simulate.verify import positions_of
 
+from .runs import workload
 
-class DamageOneToken:
+
+class DamageOneToken(Observer):
     """At step 20, overwrites the first token of the oldest sequence, as a wrong slot of another would."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.victim = -1
-
-    def appended(self, plan: Any, seq_ids: Any, counts: Any) -> None: ...
-    def ending(self, seq_ids: Any) -> None: ...
 
     def measured(self, scheduler: Any) -> None:
         if scheduler.step == 20:
@@ -41,6 +41,20 @@ def test_one_overwritten_token_fails_the_run() -> None:
     assert result.verification.wrong_tokens == 1
     assert result.verification.wrong_sequences == (damage.victim,)
     assert result.failures == ("1 tokens did not hold the bytes written for them",)
+
+
+@pytest.mark.parametrize(
+    "groups", [Groups(samples=3), Groups(beam_width=3, beam_survival=0.7)], ids=["samples", "beams"]
+)
+def test_one_overwritten_prompt_token_is_wrong_in_every_sequence_that_shares_it(groups: Groups) -> None:
+    load = Load(workload([(0, 40, 30)] * 2), groups=groups)
+    simulation = Simulation(PoolSpec(KVLayout(24, 16), 64), load, device="host", verify=True)
+    simulation.scheduler.observers.append(DamageOneToken(simulation))
+    result = simulation.run()
+    assert result.verification is not None
+    assert result.verification.wrong_tokens == 3
+    assert result.verification.wrong_sequences == (0, 1, 2)
+    assert result.verification.sequences == 6
 
 
 def test_sequences_alive_at_the_end_are_compared_too() -> None:

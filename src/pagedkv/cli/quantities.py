@@ -1,4 +1,4 @@
-"""Option values: whole numbers, a watermark in blocks or percent, a step in milliseconds."""
+"""Option values: whole numbers, a watermark in blocks or percent, a step in milliseconds, a probability."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ def step_ticks(text: str) -> int:
     if ticks.denominator != 1:
         raise InvalidArgumentError(f"--step-ms is {text}; give a multiple of 0.0001 (a trace counts 100 ns)")
     return whole_number(int(ticks), "--step-ms in units of 100 ns", minimum=1, maximum=INT64_MAX)
+
+
+def probability(text: str, name: str) -> float:
+    """Return a number from 0 to 1, such as 0.9. Errors: InvalidArgumentError, which names the option."""
+    text = text.strip()
+    if _DECIMAL.fullmatch(text) is None or float(text) > 1:
+        raise InvalidArgumentError(f"{name} is {text[:40]!r}; give a probability, 0 to 1, such as 0.9")
+    return float(text)
 
 
 def block_count(value: int) -> int:

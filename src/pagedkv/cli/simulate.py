@@ -36,15 +36,23 @@ def simulate(
         _whole("TOKENS", "Contiguous reservation's length.  [default: the largest prompt + output; base case 256]"),
     ] = None,
     concurrency: Annotated[
-        int | None, _whole("K", "Most sequences at once, in contiguous reservation too.  [default: base case 8]")
+        int | None, _whole("K", "Most requests at once, in contiguous reservation too.  [default: base case 8]")
     ] = None,
     completions: Annotated[int | None, _whole("N", "End after so many requests.  [default: base case 100]")] = None,
-    seed: Annotated[int | None, _whole("N", "Seed of the base case.  [default: 42]")] = None,
+    samples: Annotated[int, _whole("N", "Sequences a request: samples that share its prompt.")] = 1,
+    beam_width: Annotated[int, _whole("K", "Sequences a request: beams, copied over each other every step.")] = 1,
+    beam_survival: Annotated[
+        str | None, _text("P", "Probability that a beam continues itself in a step.  [default: 0.9]")
+    ] = None,
+    seed: Annotated[int | None, _whole("N", "Seed of the base case and of beams.  [default: 42]")] = None,
     limit: Annotated[int | None, _whole("N", "Trace: only its first N requests.")] = None,
     step_ms: Annotated[
         str | None, _text("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
     ] = None,
-    max_seqs: Annotated[int | None, _whole("N", "Most sequences that the scheduler runs at once.")] = None,
+    max_seqs: Annotated[int | None, _whole("N", "Most requests that the scheduler runs at once.")] = None,
+    admission: Annotated[
+        str, _text("grow|final", "Admit what fits now, or only what fits to its end, so nothing is preempted.")
+    ] = "grow",
     watermark: Annotated[
         str, _text("BLOCKS|PERCENT", "Blocks that admission leaves free; a percentage is rounded down.")
     ] = "0",
@@ -79,10 +87,14 @@ def simulate(
         max_seq_len=max_seq_len,
         concurrency=concurrency,
         completions=completions,
+        samples=samples,
+        beam_width=beam_width,
+        beam_survival=beam_survival,
         seed=seed,
         limit=limit,
         step_ms=step_ms,
         max_seqs=max_seqs,
+        admission=admission,
         watermark=watermark,
         device=device,
         strict=strict,

@@ -7,9 +7,10 @@ from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.cli.quantities import block_count, step_ticks, watermark_blocks
+from pagedkv.cli.simulation_groups import read_groups
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import KVLayout, parse_bytes
-from pagedkv.simulate import DeviceChoice, Load, PoolSpec, Trace, base_case, choose_device, read_trace
+from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_case, choose_device, read_trace
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN
 
 POOL_SIZE = "256MiB"
@@ -31,10 +32,14 @@ class SimulateOptions:
     max_seq_len: int | None
     concurrency: int | None
     completions: int | None
+    samples: int
+    beam_width: int
+    beam_survival: str | None
     seed: int | None
     limit: int | None
     step_ms: str | None
     max_seqs: int | None
+    admission: str
     watermark: str
     device: str
     strict: bool
@@ -59,6 +64,7 @@ def prepare(options: SimulateOptions) -> Setup:
     Errors: InvalidArgumentError, TraceError, BackendError. Reads the trace; changes nothing.
     """
     _check_combination(options)
+    groups = read_groups(options.samples, options.beam_width, options.beam_survival, options.admission)
     spec = _pool(options)
     choice = choose_device(
         options.device, options.verify, verify_by_default=options.trace is None, pool_bytes=spec.nbytes
@@ -66,11 +72,11 @@ def prepare(options: SimulateOptions) -> Setup:
     ticks = None if options.step_ms is None else step_ticks(options.step_ms)
     limit = None if options.limit is None else whole_number(options.limit, "--limit", minimum=1)
     if options.trace is None:
-        trace, load = None, _base_case(options)
+        trace, load = None, _base_case(options, groups)
     else:
         _check_caps(options)
         trace = read_trace(options.trace, strict=options.strict)
-        load = _replay(options, trace, limit, ticks)
+        load = _replay(options, groups, trace, limit, ticks)
     return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
 
 
@@ -123,9 +129,9 @@ def _pool(options: SimulateOptions) -> PoolSpec:
     return PoolSpec(layout, num_blocks, watermark_blocks(options.watermark, num_blocks))
 
 
-def _base_case(options: SimulateOptions) -> Load:
+def _base_case(options: SimulateOptions, groups: Groups) -> Load:
     completions = COMPLETIONS if options.completions is None else options.completions
-    seed = SEED if options.seed is None else options.seed
+    seed = _seed(options)
     return Load(
         workload=None if options.closed_loop else base_case(completions, seed),
         concurrency=CONCURRENCY if options.concurrency is None else options.concurrency,
@@ -133,10 +139,15 @@ def _base_case(options: SimulateOptions) -> Load:
         completions=completions if options.closed_loop else None,
         max_seq_len=BASE_CASE_MAX_SEQ_LEN if options.max_seq_len is None else options.max_seq_len,
         seed=seed,
+        groups=groups,
     )
 
 
-def _replay(options: SimulateOptions, trace: Trace, limit: int | None, ticks: int | None) -> Load:
+def _seed(options: SimulateOptions) -> int:
+    return SEED if options.seed is None else options.seed
+
+
+def _replay(options: SimulateOptions, groups: Groups, trace: Trace, limit: int | None, ticks: int | None) -> Load:
     return Load(
         workload=trace.workload if limit is None else trace.workload.first(limit),
         step_ticks=ticks,
@@ -144,6 +155,8 @@ def _replay(options: SimulateOptions, trace: Trace, limit: int | None, ticks: in
         max_seqs=options.max_seqs,
         completions=options.completions,
         max_seq_len=options.max_seq_len,
+        seed=_seed(options),
+        groups=groups,
     )
 
 
@@ -161,11 +174,15 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
         "completions": (load.completions or COMPLETIONS)
         if load.workload is None
         else _wanted(load, synthetic=synthetic),
-        "seed": load.seed if synthetic else None,
+        "samples": load.groups.samples,
+        "beam_width": load.groups.beam_width,
+        "beam_survival": load.groups.beam_survival if load.groups.beam_width > 1 else None,
+        "seed": load.seed if synthetic or load.groups.beam_width > 1 else None,
         "limit": options.limit,
         "step_ms": options.step_ms,
         "step_ticks": load.step_ticks,
         "max_seqs": load.max_seqs,
+        "admission": load.groups.admission,
         "watermark": spec.watermark,
         "device": choice.device,
         "strict": options.strict,
@@ -179,7 +196,7 @@ def _wanted(load: Load, *, synthetic: bool) -> int | None:
 
 def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
     notes = []
-    if trace is not None and options.seed is not None:
+    if trace is not None and options.seed is not None and options.beam_width == 1:
         notes.append("--seed has no effect: a trace is replayed, not drawn")
     if trace is not None and not trace.was_sorted:
         notes.append("the trace is not sorted by time; it was sorted, equal times in file order")

@@ -23,6 +23,7 @@ def dashboard(document: Document) -> Report:
             Section("Requests", _requests(figures)),
             Section("Pool", _pool(figures, config)),
             Section("Fragmentation", _fragmentation(figures)),
+            *_sharing(figures, config),
             Section("Paged against max-length reservation, same moment", _contiguous(figures, config)),
             *_verification(document["verification"]),
         ),
@@ -55,12 +56,26 @@ def _configuration(config: dict[str, Any], trace: dict[str, Any] | None) -> tupl
     return (
         _workload(config, trace),
         Line("arrival", _arrival(config)),
+        *_groups(config),
         Line("concurrency", ", ".join(caps) or "as many as fit"),
         Line("pool", f"{count(config['blocks'])} blocks", f"{size(block_bytes)} a block"),
         Line("block", f"{config['block_size']} tokens", f"{size(config['token_bytes'])} a token"),
         Line("watermark", f"{count(config['watermark'])} blocks"),
         Line("verification", "every byte" if config["verify"] else "off"),
     )
+
+
+def _groups(config: dict[str, Any]) -> tuple[Line, ...]:
+    """Return what a request is and when it is admitted, where that is not the usual."""
+    lines = []
+    if config["samples"] > 1:
+        lines.append(Line("request", f"{count(config['samples'])} samples", "one prompt, stored once"))
+    if config["beam_width"] > 1:
+        drawn = f"one survives a step with {config['beam_survival']:g}, seed {config['seed']}"
+        lines.append(Line("request", f"{count(config['beam_width'])} beams", drawn))
+    if config["admission"] == "final":
+        lines.append(Line("admission", "by final footprint", "nothing is preempted"))
+    return tuple(lines)
 
 
 def _workload(config: dict[str, Any], trace: dict[str, Any] | None) -> Line:
@@ -116,9 +131,33 @@ def _fragmentation(figures: dict[str, Any]) -> tuple[Line, ...]:
     )
 
 
+def _sharing(figures: dict[str, Any], config: dict[str, Any]) -> tuple[Section, ...]:
+    if config["samples"] == config["beam_width"] == 1:
+        return ()
+    ratio = figures["saturated_sharing_ratio"]
+    lines = (
+        Line("without sharing", f"{figures['mean_logical_blocks']:,.2f} blocks", _peak(figures["peak_logical_blocks"])),
+        Line("with sharing", f"{figures['mean_blocks']:,.2f} blocks", _peak(figures["peak_blocks"])),
+        Line("saved", percent(figures["pooled_sharing_saving"]), f"{count(figures['peak_saved_blocks'])} blocks peak"),
+        Line(
+            "saved with a queue",
+            percent(figures["saturated_sharing_saving"]),
+            "no step had one" if ratio is None else f"{ratio:.2f} x, every step counts alike",
+        ),
+        Line("blocks copied", count(figures["cow_copies"]), "at the first write into a shared one"),
+    )
+    return (Section("Sharing within requests", lines),)
+
+
+def _peak(blocks: int) -> str:
+    return f"mean; {count(blocks)} peak"
+
+
 def _contiguous(figures: dict[str, Any], config: dict[str, Any]) -> tuple[Line, ...]:
     sequences, factor = figures["contiguous_sequences"], figures["peak_factor_vs_contiguous"]
     why = "concurrency" if config["concurrency"] is not None else "running then"
+    if (size := max(config["samples"], config["beam_width"])) > 1:
+        why += f" x {count(size)}"
     return (
         Line("paged", mib(figures["peak_bytes"]), f"{count(figures['peak_blocks'])} blocks"),
         Line(
