@@ -2,6 +2,7 @@
 The C++ core of pagedkv: allocation, page tables, whole-batch sequence bookkeeping.
 """
 
+from collections.abc import Sequence
 import enum
 
 import numpy
@@ -388,27 +389,70 @@ class StepPlan:
 
     def __repr__(self) -> str: ...
 
+class CacheEvents:
+    """
+    What became findable and what ceased to be, in order; one entry a content (a block with its chain).
+
+    Fresh arrays, valid for ever. A serial names a content and is never given to another one.
+    """
+
+    def __len__(self) -> int: ...
+
+    @property
+    def kinds(self) -> numpy.typing.NDArray[numpy.int32]:
+        """0 stored, 1 removed, 2 all cleared."""
+
+    @property
+    def blocks(self) -> numpy.typing.NDArray[numpy.int32]:
+        """A block that holds (held) the content; -1 for cleared."""
+
+    @property
+    def serials(self) -> numpy.typing.NDArray[numpy.int64]: ...
+
+    @property
+    def parents(self) -> numpy.typing.NDArray[numpy.int64]:
+        """Serial of the content before it; 0: it is the first of its prompt."""
+
+    @property
+    def token_starts(self) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        [n + 1]: entry i has tokens[token_starts[i]:token_starts[i + 1]], none unless stored.
+        """
+
+    @property
+    def tokens(self) -> numpy.typing.NDArray[numpy.int32]: ...
+
+    @property
+    def salt_digests(self) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        64 bits that stand for the salt, equal in all processes; 0: no salt. Not a secret.
+        """
+
 class KVCacheManager:
     """
     Bookkeeping of a paged KV cache: no device, no framework. Thread-safe; one native call a batch.
 
     num_blocks, block_size: the pool. max_tokens: the most a sequence may hold. watermark: blocks that admission
-    leaves free. scratch_blocks: extra blocks for padding, not counted in num_blocks.
+    leaves free. scratch_blocks: extra blocks for padding, not counted in num_blocks. prefix_caching: full committed
+    blocks whose token ids are known are found again by what they hold. _constant_hash: for tests of that alone.
     """
 
-    def __init__(self, num_blocks: int, block_size: int, *, max_tokens: int | None = None, prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0) -> None: ...
+    def __init__(self, num_blocks: int, block_size: int, *, max_tokens: int | None = None, prefix_caching: bool = False, watermark: int = 0, scratch_blocks: int = 0, _constant_hash: bool = False) -> None: ...
 
-    def admit(self, seq_id: int, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', reserve: int | None = None, max_hit_tokens: int | None = None) -> Admission:
+    def admit(self, seq_id: int, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', reserve: int | None = None, max_hit_tokens: int | None = None, spans: Sequence[tuple[int, int, bytes]] = ()) -> Admission:
         """
-        Register a sequence and make room for its prompt; atomic.
+        Register a sequence, reference the blocks that already hold its prompt's head, make room for the rest; atomic.
 
         tokens: int32 [P] prompt ids, or () if they are not known. reserve: tokens to make room for (None: the whole
         prompt, 0: nothing). Afterwards length = cached_tokens; append the other prompt tokens by count. The watermark
-        applies here only. Modifies: the sequence, its row, its blocks. Errors: SequenceStateError (id is live),
-        OutOfBlocksError (not now), NeverFitsError (more than the pool less the watermark), InvalidArgumentError.
+        applies here only. With prefix caching: salt separates tenants and adapters (b"" = none); spans (start, stop,
+        digest) say what lies over tokens start .. stop - 1 beyond their ids, an image say; a hit is whole committed blocks
+        from block 0 on, at most floor((P - 1) / block_size) of them, or as max_hit_tokens allows.
+        Modifies: the sequence, its row, its blocks. Errors: SequenceStateError (id is live), OutOfBlocksError (not now),
+        NeverFitsError (more than the pool less the watermark), InvalidArgumentError.
         """
 
-    def try_admit(self, seq_id: int, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', reserve: int | None = None, max_hit_tokens: int | None = None) -> Admission | None:
+    def try_admit(self, seq_id: int, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', reserve: int | None = None, max_hit_tokens: int | None = None, spans: Sequence[tuple[int, int, bytes]] = ()) -> Admission | None:
         """admit, but None where that raises OutOfBlocksError."""
 
     def append(self, seq_ids: numpy.typing.ArrayLike, counts: numpy.typing.ArrayLike, *, tokens: numpy.typing.ArrayLike | None = None, partial: bool = False) -> StepPlan:
@@ -584,3 +628,27 @@ class KVCacheManager:
         """
         Tokens stored, int32 [n]; what is left over of out becomes 0. Read-only; a copy.
         """
+
+    def lookup(self, tokens: numpy.typing.ArrayLike, *, salt: bytes = b'', max_hit_tokens: int | None = None, spans: Sequence[tuple[int, int, bytes]] = ()) -> int:
+        """
+        Tokens that admit of this prompt would take from the cache now. Read-only: moves no counter and no order.
+
+        0 without prefix caching, for an empty prompt, and where nothing is known. Arguments and errors: as admit.
+        """
+
+    def reset_prefix_cache(self) -> bool:
+        """
+        Forget all contents; False, and nothing is changed, while any sequence lives.
+        """
+
+    def drain_events(self) -> CacheEvents:
+        """
+        What happened to the cache since the last call.
+
+        The first call begins the record, which costs nothing before, and answers with a cleared and everything that is
+        findable; so does one after more than 4 events a block went unread. Empty without prefix caching.
+        """
+
+    @property
+    def prefix_caching(self) -> bool:
+        """Whether contents are found again."""
