@@ -39,8 +39,15 @@ std::int64_t StoreModel::refs(BlockId b) const {
 
 bool StoreModel::shared_between(const ModelSequence& s, std::int64_t from, std::int64_t to) const {
     for (std::int64_t i = from / size; i < blocks_for(to); ++i)
-        if (refs(s.table[static_cast<std::size_t>(i)]) > 1) return true;
+        if (!writable_in_place(s, i, 0)) return true;
     return false;
+}
+
+// The last holder writes in place, but not over tokens that work in flight may still read for one that has ended.
+bool StoreModel::writable_in_place(const ModelSequence& s, std::int64_t i, std::int64_t left) const {
+    const BlockId b = s.table[static_cast<std::size_t>(i)];
+    const std::int64_t own = std::max<std::int64_t>(0, s.length - i * size);
+    return refs(b) - left <= 1 && (block(b).fill <= own || block(b).busy_until <= retired);
 }
 
 void StoreModel::handed_out(BlockId b) {

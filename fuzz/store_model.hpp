@@ -58,6 +58,7 @@ public:
     std::int64_t capacity(const ModelSequence& s) const { return static_cast<std::int64_t>(s.table.size()) * size; }
     std::int64_t refs(pagedkv::BlockId b) const;
     bool shared_between(const ModelSequence& s, std::int64_t from, std::int64_t to) const;
+    bool writable_in_place(const ModelSequence& s, std::int64_t i, std::int64_t left) const;
     pagedkv::BlockState expected_state(pagedkv::BlockId b) const;
     ModelBlock& block(std::int64_t b) { return blocks[static_cast<std::size_t>(b)]; }
     const ModelBlock& block(std::int64_t b) const { return blocks[static_cast<std::size_t>(b)]; }

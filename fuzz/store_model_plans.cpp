@@ -19,7 +19,7 @@ void StoreModel::need(BatchNeed& batch, const ModelSequence& s, std::int64_t upt
     if (upto <= s.length) return;
     for (std::int64_t i = s.length / size; i < std::min(entries, blocks_for(upto)); ++i) {
         const BlockId b = s.table[static_cast<std::size_t>(i)];
-        if (refs(b) - batch.left[b] <= 1) continue;
+        if (writable_in_place(s, i, batch.left[b])) continue;
         ++batch.left[b];
         ++batch.blocks;
     }
@@ -32,7 +32,8 @@ void StoreModel::grow(ModelSequence& s, std::span<const BlockId> now, std::int64
     demand(now.size() == std::max(before, wanted), "entries after growth");
     const std::size_t first = upto > s.length ? static_cast<std::size_t>(s.length / size) : before;
     for (std::size_t i = 0; i < now.size(); ++i) {
-        const bool copied = i >= first && i < std::min(before, wanted) && refs(s.table[i]) > 1;
+        const bool copied =
+            i >= first && i < std::min(before, wanted) && !writable_in_place(s, static_cast<std::int64_t>(i), 0);
         if (i < before && !copied) {
             demand(now[i] == s.table[i], "a table entry changed, and nobody had to copy its block");
         } else {

@@ -185,7 +185,7 @@ std::uint64_t to_address(nb::handle value, const char* name) {
     throw InvalidArgument(join(name, " is ", describe(value), "; an address is 0 to 2^64 - 1"));
 }
 
-SeqId to_seq_id(nb::handle value) { return int_of(value, "seq_id", Beyond::refuse); }
+SeqId to_seq_id(nb::handle value, const char* name) { return int_of(value, name, Beyond::refuse); }
 
 std::optional<std::int64_t> to_optional_int(nb::handle value, const char* name) {
     if (value.is_none()) return std::nullopt;

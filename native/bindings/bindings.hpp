@@ -39,7 +39,7 @@ std::optional<Int64s> to_optional_int64s(nb::handle value, const char* name, Bey
 std::int64_t to_int(nb::handle value, const char* name);  // saturates
 bool is_integer(nb::handle value);                        // one Python or NumPy integer
 std::uint64_t to_address(nb::handle value, const char* name);
-SeqId to_seq_id(nb::handle value);  // refuses what does not fit
+SeqId to_seq_id(nb::handle value, const char* name = "seq_id");  // refuses what does not fit
 std::optional<std::int64_t> to_optional_int(nb::handle value, const char* name);
 
 // Token ids: a 1-D int32 array (or list) whose values fit 32 bits. Their values are copied only where they are needed.

@@ -6,14 +6,14 @@ namespace pagedkv::bindings {
 namespace {
 
 void fork(Manager& self, nb::handle parent_id, nb::handle child_ids) {
-    const std::int64_t parent = to_seq_id(parent_id);
+    const std::int64_t parent = to_seq_id(parent_id, "parent_id");
     const Int64s children = to_int64s(child_ids, "child_ids", Beyond::refuse);
     locked(self, [&](SequenceStore& s) { s.fork(parent, children.span()); });
 }
 
 nb::object reorder(Manager& self, nb::handle seq_ids, nb::handle parent_indices) {
     const Int64s ids = to_int64s(seq_ids, "seq_ids", Beyond::refuse);
-    const Int64s parents = to_int64s(parent_indices, "parent_indices", Beyond::saturate);
+    const Int64s parents = to_int64s(parent_indices, "parent_indices", Beyond::refuse);
     return result_of<StepPlan>(self, [&](SequenceStore& s, StepPlan& plan) { s.reorder(ids.span(), parents.span(), plan); });
 }
 

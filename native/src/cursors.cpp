@@ -17,9 +17,10 @@ void SequenceStore::commit(Ids ids, Ids lengths, const std::optional<TokenIds>& 
         if (item.count > s.table.tokens()) {
             check_target(s, item.count);
             for (std::int64_t i = math_.index(s.table.tokens()); i < math_.blocks(item.count); ++i)
-                if (blocks_.refs(s.table[i]) > 1)
-                    throw SequenceState(join("commit would raise sequence ", s.id, " to ", item.count, " tokens, but block ",
-                                             s.table[i], " under them is shared; reserve first, so that it is copied"));
+                if (!blocks_.writable_in_place(s.table[i], own_tokens(s, i)))
+                    throw SequenceState(
+                        join("commit would raise sequence ", s.id, " to ", item.count, " tokens, but block ", s.table[i],
+                             " under them is shared, or still in use for an ended one; reserve first, so that it is copied"));
         }
         late += std::max<std::int64_t>(0, item.count - s.known);
     }
@@ -67,7 +68,7 @@ void SequenceStore::truncate(Ids ids, Ids lengths, bool keep_blocks) {
         // A published block keeps its tokens: they stay findable until somebody writes over them.
         const std::int64_t end = std::min(s.table.size(), math_.blocks(item.from));
         for (std::int64_t i = math_.index(length); i < end; ++i)
-            if (blocks_.refs(s.table[i]) == 1 && !blocks_.published(s.table[i]))
+            if (blocks_.refs(s.table[i]) == 1 && !blocks_.published(s.table[i]) && !blocks_.busy(s.table[i]))
                 blocks_.lower_fill(s.table[i], static_cast<std::int32_t>(std::max<std::int64_t>(0, length - math_.start(i))));
         set_length(s, length);
         s.committed = std::min(s.committed, static_cast<std::int32_t>(length));

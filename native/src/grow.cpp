@@ -38,6 +38,11 @@ inline BlockId SequenceStore::simple_tail(const Sequence& s, std::int64_t upto) 
     return blocks_.plainly_writable(b) ? b : -1;
 }
 
+// Tokens that the sequence has in block i of its table, which its next token or one behind it goes to.
+std::int32_t SequenceStore::own_tokens(const Sequence& s, std::int64_t i) const {
+    return static_cast<std::int32_t>(std::max<std::int64_t>(0, s.table.tokens() - math_.start(i)));
+}
+
 // What the sequence needs so that its positions from length to `upto` can be written.
 SequenceStore::Need SequenceStore::count(const Sequence& s, std::int64_t upto, Loan& loan) const {
     Need need;
@@ -47,7 +52,7 @@ SequenceStore::Need SequenceStore::count(const Sequence& s, std::int64_t upto, L
     if (upto > s.table.tokens()) {
         const std::int64_t end = std::min(have, math_.blocks(upto));
         for (std::int64_t i = math_.index(s.table.tokens()); i < end; ++i) {
-            if (blocks_.refs(s.table[i]) <= 1) continue;
+            if (blocks_.writable_in_place(s.table[i], own_tokens(s, i))) continue;
             loan.lend(s.table[i]);
             ++need.copies;
             if (i < s.emitted) ++need.changed_entries;
@@ -92,8 +97,8 @@ void SequenceStore::grow(Item& item, std::int64_t upto, StepPlan& plan, std::siz
         const std::int64_t end = std::min(s.table.size(), math_.blocks(upto));
         for (std::int64_t i = math_.index(length); i < end; ++i) {
             const BlockId b = s.table[i];
-            const auto own = static_cast<std::int32_t>(std::max<std::int64_t>(0, length - math_.start(i)));
-            if (blocks_.refs(b) <= 1) {
+            const std::int32_t own = own_tokens(s, i);
+            if (blocks_.writable_in_place(b, own)) {
                 blocks_.unpublish_for_write(b, own);
                 continue;
             }

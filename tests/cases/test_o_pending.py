@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedkv import BlockState, KVCacheManager
-from pagedkv.errors import InvalidArgumentError, OutOfBlocksError
+from pagedkv.errors import InvalidArgumentError, OutOfBlocksError, SequenceStateError
 
 from .refused import available, refused, table
 
@@ -176,3 +176,49 @@ def test_o1_every_plan_takes_a_step_even_one_that_serves_nobody() -> None:
     assert steps == [1, 2, 3, 4]
     assert manager.try_append([2], [1]) is None
     assert manager.last_step == 4
+
+
+@pytest.mark.parametrize("cut_first", [True, False])
+def test_o1_the_last_holder_does_not_write_over_what_is_still_read_for_an_ended_one(cut_first: bool) -> None:
+    """Two share a block; the longer one ends behind a step that still reads it, the shorter one goes on."""
+    manager = KVCacheManager(4, 4)
+    manager.admit(1, [1, 2, 3, 4])
+    step = manager.append([1], [4]).step
+    manager.fork(1, [2])
+    cuts = [lambda: manager.truncate([2], [1]), lambda: manager.free([1], after=step)]
+    for cut in cuts if cut_first else reversed(cuts):
+        cut()
+    assert manager.allocator.block(0).fill == 4, "the ended one's tokens are still there"
+    plan = manager.append([2], [1])
+    assert (plan.copies.tolist(), plan.slots.tolist()) == ([[0, 1]], [5])
+    assert manager.allocator.state(0) == BlockState.PENDING
+    manager.retire(step)
+    assert manager.allocator.state(0) == BlockState.CLEAN
+    manager.check()
+
+
+def test_o1_behind_the_tokens_of_an_ended_one_and_after_its_step_writes_are_in_place() -> None:
+    manager = KVCacheManager(4, 4)
+    manager.admit(1, [1, 2])
+    step = manager.append([1], [2]).step
+    manager.fork(1, [2])
+    manager.free([1], after=step)
+    assert manager.append([2], [1]).copies.size == 0, "nobody has or reads anything behind the second token"
+    manager.truncate([2], [1])
+    manager.retire(step)
+    assert manager.append([2], [1]).copies.size == 0, "the step that read it has finished"
+    manager.check()
+
+
+def test_o1_a_commit_over_what_is_still_read_for_an_ended_one_is_refused() -> None:
+    manager = KVCacheManager(4, 4)
+    manager.admit(1, [1, 2, 3, 4])
+    step = manager.append([1], [4]).step
+    manager.fork(1, [2])
+    manager.truncate([2], [1])
+    manager.free([1], after=step)
+    with refused(manager, SequenceStateError):
+        manager.commit([2], [3])
+    manager.reserve([2], [3])
+    manager.commit([2], [3])
+    manager.check()

@@ -93,11 +93,6 @@ class BeamEngine:
     def order_copy_behind_compute(self) -> None:
         self.pool.fence(self.copy)
 
-    def order_compute_behind_copy(self) -> None:
-        event = self.backend.event()
-        self.copy.record(event)
-        self.compute.wait(event)
-
     def free_behind(self, step: int) -> int | None:
         return step
 
@@ -136,7 +131,6 @@ class BeamEngine:
     def _cut(self, a: int, b: int) -> None:
         """Back into what others hold too; what comes next there is written by a later writer."""
         for seq_id in self._some(a, 1):
-            self.order_compute_behind_copy()  # see _writes_over_others
             length = len(self.tokens[seq_id]) * b // 8
             self.manager.truncate([seq_id], [length], keep_blocks=a % 2 == 1)
             del self.tokens[seq_id][length:]
@@ -183,8 +177,6 @@ class BeamEngine:
         if any(len(self.tokens[s]) + n > NUM_BLOCKS * BLOCK_SIZE for s, n in zip(ids, counts, strict=True)):
             return
         self._close_step()
-        if self._writes_over_others(ids):
-            self.order_compute_behind_copy()
         plan = self.manager.append(ids, counts, partial=True)
         new: list[Token] = []
         for seq_id, added in list(zip(ids, counts, strict=True))[: plan.served]:
@@ -194,19 +186,6 @@ class BeamEngine:
             new += mine
         self.apply_and_write(plan, [writer for writer, _ in new], [position for _, position in new])
         self._open_step = plan.step
-
-    def _writes_over_others(self, ids: Sequence[int]) -> bool:
-        """Does anybody write where a longer, perhaps ended holder of the same block has tokens?
-
-        The last holder of a block writes in place, even while a copy stream still reads it for one that has ended.
-        """
-        for seq_id in ids:
-            column, own = divmod(len(self.tokens[seq_id]), BLOCK_SIZE)
-            for block in self.manager.get_page_table(seq_id).entries[column:].tolist():
-                if self.manager.allocator.block(block).fill > own:
-                    return True
-                own = 0
-        return False
 
     def _close_step(self) -> None:
         if self._open_step:

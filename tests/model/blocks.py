@@ -63,6 +63,18 @@ class ModelPool:
             return "CACHED"
         return "CLEAN" if block in self.clean else "PENDING"
 
+    def busy(self, block: int) -> bool:
+        """May work in flight still touch it for somebody who gave it back with a step?"""
+        return self.blocks[block].busy_until > self.retired_step
+
+    def writable_in_place(self, block: int, own: int, left: int = 0) -> bool:
+        """May its last holder, who has ``own`` tokens in it, write behind them? ``left``: references given up already.
+
+        What lies there may be a former holder's, whose readers are still at work: then only after that step.
+        """
+        entry = self.blocks[block]
+        return entry.refs - left <= 1 and (entry.fill <= own or not self.busy(block))
+
     def take(self) -> int:
         """Hand out a block that nobody holds yet; the caller takes the first reference."""
         if self.clean:

@@ -2,6 +2,7 @@
 
 The count is exact. A write into a block with r references copies it first, so of k writers of one batch the first
 min(k, r - 1) get copies and the last one, if it is then alone, writes in place. Pins never write, so they never leave.
+Nor does the last one write in place over tokens of a former holder that work in flight may still read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def blocks_needed(pool: ModelPool, batch: list[Growth]) -> list[int]:
         need = growth.new_columns()
         for column in growth.written_columns():
             block = growth.sequence.table[column]
-            if pool.blocks[block].refs - left[block] > 1:
+            if not pool.writable_in_place(block, growth.sequence.tokens_in_column(column), left[block]):
                 left[block] += 1
                 need += 1
         needs.append(need)
@@ -67,7 +68,7 @@ def _own_block(pool: ModelPool, plan: ModelPlan, growth: Growth, column: int) ->
     """Make one column writable: copy a shared block, un-publish an own one. True if it was copied."""
     sequence = growth.sequence
     block = sequence.table[column]
-    if pool.blocks[block].refs == 1:
+    if pool.writable_in_place(block, sequence.tokens_in_column(column)):
         pool.unpublish_for_write(block, sequence.tokens_in_column(column))
         return False
     fresh = pool.take()

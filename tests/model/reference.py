@@ -155,9 +155,9 @@ class ModelManager:
         if not 0 <= length <= sequence.capacity:
             raise bad_argument()
         self._check_target(length, self.num_blocks)
-        written = [sequence.table[column] for column in sequence.columns(sequence.length, length)]
-        if any(self.pool.blocks[block].refs > 1 for block in written):
-            raise bad_state()
+        for column in sequence.columns(sequence.length, length):
+            if not self.pool.writable_in_place(sequence.table[column], sequence.tokens_in_column(column)):
+                raise bad_state()
 
     def truncate(self, ids: Sequence[int], lengths: Sequence[int], *, keep_blocks: bool = False) -> None:
         batch = list(zip(self.batch(ids), lengths, strict=True))
@@ -174,11 +174,11 @@ class ModelManager:
             self._lower_fill(sequence, before)
 
     def _lower_fill(self, sequence: ModelSequence, before: int) -> None:
-        """Only a sole holder may lower a block's fill: another holder may still read the tokens."""
+        """Only a sole holder may lower a block's fill: another one, or a reader of an ended one, may need the tokens."""
         for column in range(sequence.length // self.block_size, blocks_for(before, self.block_size)):
             if column < len(sequence.table):
                 block = self.pool.blocks[sequence.table[column]]
-                if block.refs == 1 and not block.published:
+                if block.refs == 1 and not block.published and not self.pool.busy(sequence.table[column]):
                     block.fill = min(block.fill, sequence.tokens_in_column(column))
 
     # -- sharing --

@@ -56,8 +56,16 @@ public:
     std::int32_t pins(BlockId b) const { return pins_[at(b)]; }
     std::int32_t fill(BlockId b) const { return static_cast<std::int32_t>(word(b).fill); }
     bool published(BlockId b) const { return word(b).published != 0; }
-    // Exactly one holder and nothing findable: it may be written without a copy and without telling anybody.
-    bool plainly_writable(BlockId b) const { return word(b).refs == 1 && word(b).published == 0; }
+    // Exactly one holder, nothing findable, nobody who may still read for a former holder: it may be written without a
+    // copy and without telling anybody.
+    bool plainly_writable(BlockId b) const {
+        const Word& w = word(b);
+        return w.refs == 1 && w.published == 0 && w.deferred == 0;
+    }
+    // Work in flight may still touch the block for somebody who gave it back with a step.
+    bool busy(BlockId b) const { return word(b).deferred != 0 && pending_step_[at(b)] > retired_; }
+    // Its holder, who has `own` tokens in it, may write behind them: nobody else has or reads anything there.
+    bool writable_in_place(BlockId b, std::int32_t own) const { return word(b).refs <= 1 && (fill(b) <= own || !busy(b)); }
     bool special(BlockId b) const { return word(b).special != 0; }
     void prefetch(BlockId b) const { prefetch_for_write(&words_[at(b)]); }
     void set_content_owner(ContentOwner* owner) { owner_ = owner; }

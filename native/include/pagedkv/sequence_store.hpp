@@ -154,6 +154,7 @@ private:
     void make_room_for_sequences(std::size_t more);
 
     BlockId simple_tail(const Sequence& s, std::int64_t upto) const;
+    std::int32_t own_tokens(const Sequence& s, std::int64_t i) const;
     Need count(const Sequence& s, std::int64_t upto, Loan& loan) const;
     std::size_t count_batch(Fit fit, StepPlan::Counts& counts);
     void grow(Item& item, std::int64_t upto, StepPlan& plan, std::size_t& copies, std::size_t& updates);

@@ -157,9 +157,10 @@ class Scheduler:
     def _admit(self) -> None:
         """Admit from the head of the queue until one does not fit, then store their prompts in one append."""
         taken: list[Admitted] = []
+        arrivals = self._arrivals
         while self.waiting and (self._max_seqs is None or self.running.requests < self._max_seqs):
             request = self.waiting[0]
-            prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
+            prompt, output = arrivals.prompt[request], arrivals.output[request]
             generated = self._generated.get(request, 0)
             if not self._admission.take(request, prompt, output, generated):
                 break
@@ -215,8 +216,9 @@ class Scheduler:
     def _count_taken(self) -> int:
         """Count blocks handed out since the last reading; return the stored tokens."""
         stats = self.manager.get_stats()
-        self.counters.block_allocs += stats.allocated_blocks - self._allocated
-        self._allocated = stats.allocated_blocks
+        allocated = stats.allocated_blocks
+        self.counters.block_allocs += allocated - self._allocated
+        self._allocated = allocated
         return stats.stored_tokens
 
     def _count_given(self) -> None:
