@@ -14,15 +14,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv._core import Admission, BlockAllocator, CacheStats, CsrTables, PageTable, StepPlan
+from pagedkv._core import Admission, CacheEvents, StepPlan
 from pagedkv.arguments import whole_number
+from pagedkv.cache_reads import CacheReads
 from pagedkv.errors import InvalidArgumentError, SequenceStateError
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.streams import Stream
 
 
-class KVCache:
+class KVCache(CacheReads):
     """A manager bound to a pool; made by `open_cache`, or from a manager and a pool of equal size that nobody
     else applies to.
 
@@ -47,21 +48,11 @@ class KVCache:
         self._ensure_in_step()
         manager.allocator.bind_pool(pool.base, pool.layout.block_bytes)
 
-    @property
-    def allocator(self) -> BlockAllocator:
-        """The manager's block allocator, a live view with this pool's addresses."""
-        return self.manager.allocator
-
-    @property
-    def block_size_tokens(self) -> int:
-        """Tokens a block."""
-        return self.manager.block_size
-
     # sequences, one at a time
 
     def register_sequence(self, seq_id: int, tokens: npt.ArrayLike = ()) -> int:
-        """Register a sequence, with blocks reserved for its prompt; returns its cached tokens. Modifies the
-        manager only.
+        """Register a sequence, with blocks reserved for its prompt; returns its cached tokens, which are not to be
+        computed again. Modifies the manager only.
         """
         self.pool.ensure_usable("register_sequence")
         return self.manager.register_sequence(seq_id, tokens)
@@ -106,8 +97,8 @@ class KVCache:
     # batches, planned and applied
 
     def admit(self, seq_id: int, tokens: npt.ArrayLike, **options: Any) -> Admission:
-        """As KVCacheManager.admit. Modifies the manager only; the first plan that names the sequence carries
-        its blocks.
+        """As KVCacheManager.admit, with its salt, spans, reserve and max_hit_tokens. Modifies the manager only; the
+        first plan that names the sequence carries its blocks.
         """
         self.pool.ensure_usable("admit")
         return self.manager.admit(seq_id, tokens, **options)
@@ -196,58 +187,17 @@ class KVCache:
         """As KVCacheManager.retire, for an engine that knows by itself that `step` has finished."""
         self.manager.retire(step)
 
-    # what there is
+    # prefix reuse
 
-    def block_table(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int32]:
-        """As KVCacheManager.block_table; modifies nothing but `out`."""
-        return self.manager.block_table(seq_ids, **options)
+    def reset_prefix_cache(self) -> bool:
+        """As KVCacheManager.reset_prefix_cache: False while any sequence lives. Modifies the manager only."""
+        return self.manager.reset_prefix_cache()
 
-    def slot_mapping(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int64]:
-        """As KVCacheManager.slot_mapping; modifies nothing but `out`."""
-        return self.manager.slot_mapping(seq_ids, **options)
-
-    def csr(self, seq_ids: npt.ArrayLike, **options: Any) -> CsrTables:
-        """As KVCacheManager.csr; modifies nothing but `out`."""
-        return self.manager.csr(seq_ids, **options)
-
-    def seq_lens(self, seq_ids: npt.ArrayLike, **options: Any) -> npt.NDArray[np.int32]:
-        """As KVCacheManager.seq_lens; modifies nothing but `out`."""
-        return self.manager.seq_lens(seq_ids, **options)
-
-    def seq_length(self, seq_id: int) -> int:
-        """Tokens stored by a sequence."""
-        return self.manager.seq_length(seq_id)
-
-    def committed_length(self, seq_id: int) -> int:
-        """Tokens whose writes are enqueued."""
-        return self.manager.committed_length(seq_id)
-
-    def capacity_tokens(self, seq_id: int) -> int:
-        """Tokens that fit the blocks of a sequence."""
-        return self.manager.capacity_tokens(seq_id)
-
-    def row(self, seq_id: int) -> int:
-        """A sequence's line in `pool.tables`."""
-        return self.manager.row(seq_id)
-
-    def seq_ids(self) -> npt.NDArray[np.int64]:
-        """Ids of all live sequences in row order, int64, a fresh array."""
-        return self.manager.seq_ids()
-
-    def __contains__(self, seq_id: int) -> bool:
-        return seq_id in self.manager
-
-    def get_page_table(self, seq_id: int) -> PageTable:
-        """A copy of a sequence's page table as it is now."""
-        return self.manager.get_page_table(seq_id)
-
-    def get_stats(self) -> CacheStats:
-        """The statistics as they are now; O(1)."""
-        return self.manager.get_stats()
-
-    def check(self) -> None:
-        """Recount everything; raises PagedKVError naming the first broken invariant."""
-        self.manager.check()
+    def drain_events(self) -> CacheEvents:
+        """As KVCacheManager.drain_events: what became findable and what ceased to be since the last call. Modifies
+        the record only.
+        """
+        return self.manager.drain_events()
 
     # life
 

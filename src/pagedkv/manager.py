@@ -18,14 +18,16 @@ class KVCacheManager(_core.KVCacheManager):
 
     `num_blocks` blocks of `block_size` tokens. `max_tokens`: the most a sequence may hold. `watermark`: blocks that
     admission leaves free for running sequences. `scratch_blocks`: extra blocks for padding, ids num_blocks and up.
+    `prefix_caching`: full, committed blocks whose token ids are known stay findable by what they hold, until they are
+    evicted or written over; a later prompt with the same head takes them over instead of computing it again.
     Thread-safe. One manager serves any number of pools (tensor parallel).
     """
 
     def register_sequence(self, seq_id: int, tokens: ArrayLike = ()) -> int:
         """Admit one sequence; returns how many leading tokens the cache already holds.
 
-        tokens: int32 prompt ids, or () if unknown. The rest of the prompt is then appended by count.
-        Modifies: as admit. Errors: as admit.
+        tokens: int32 prompt ids, or () if unknown. The rest of the prompt is then appended by count. No salt and no
+        spans: admit takes those. Modifies: as admit. Errors: as admit.
         """
         return self.admit(seq_id, tokens).cached_tokens
 

@@ -48,21 +48,21 @@ def test_l1_slots_of_high_blocks() -> None:
     manager.check()
 
 
-@pytest.mark.parametrize("block_size", [2**27, 2**27 + 1, 2**28 - 1])
+@pytest.mark.parametrize("block_size", [2**26, 2**26 + 1, 2**27 - 1])
 def test_l1_slots_beyond_32_bits(block_size: int) -> None:
     """A slot number is a token position in the whole pool: it passes 2^31 and 2^32 long before memory ends."""
-    manager = KVCacheManager(64, block_size)
-    manager.allocator.allocate(40)
+    manager = KVCacheManager(96, block_size)
+    manager.allocator.allocate(72)
     manager.admit(1, (), reserve=0)
     plan = manager.append([1], [1])
     assert plan.slots.dtype == np.int64
-    assert plan.slots.tolist() == [40 * block_size]
-    assert manager.slot_mapping([1]).tolist() == [40 * block_size]
-    assert 40 * block_size > 2**32
+    assert plan.slots.tolist() == [72 * block_size]
+    assert manager.slot_mapping([1]).tolist() == [72 * block_size]
+    assert 72 * block_size > 2**32
 
 
 def test_l1_lengths_near_the_end_of_int32() -> None:
-    manager = KVCacheManager(16, 2**27)
+    manager = KVCacheManager(32, 2**26)
     manager.admit(1, (), reserve=0)
     manager.append([1], [0])
     manager.reserve([1], [2**31 - 1])
@@ -70,6 +70,6 @@ def test_l1_lengths_near_the_end_of_int32() -> None:
     assert manager.seq_length(1) == 2**31 - 1
     assert manager.get_stats().logical_tokens == 2**31 - 1
     last = table(manager, 1)[-1]
-    assert manager.slot_mapping([1], starts=[2**31 - 2]).tolist() == [last * 2**27 + 2**27 - 2]
+    assert manager.slot_mapping([1], starts=[2**31 - 2]).tolist() == [last * 2**26 + 2**26 - 2]
     with refused(manager, InvalidArgumentError):
         manager.append([1], [1])

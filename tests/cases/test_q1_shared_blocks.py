@@ -9,6 +9,7 @@ import pytest
 from pagedkv import CacheStats, KVCacheManager
 
 from .refused import table
+from .reuse import Make
 
 
 def _ten_tokens_and_two_forks() -> KVCacheManager:
@@ -72,6 +73,36 @@ def test_q1_published_blocks_of_a_group_are_cached_once() -> None:
     manager.free([0, 1, 2])
     stats = manager.get_stats()
     assert (stats.allocated_blocks, stats.cached_blocks, stats.clean_blocks, stats.free_blocks) == (0, 2, 8, 10)
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_q1_what_a_group_leaves_in_the_cache_is_counted_once(make: Make, order: tuple[int, ...]) -> None:
+    """S of ten known, committed tokens: its two full blocks are cached, the three tails are clean."""
+    cache = make(10, 4)
+    cache.compute(0, list(range(10)))
+    cache.fork(0, [1, 2])
+    cache.append([1, 2, 0], [1, 1, 1])
+    for left, ended in enumerate(reversed(order)):
+        assert _places(cache.get_stats()) == 10
+        cache.free([ended])
+        stats = cache.get_stats()
+        assert (stats.cached_blocks, stats.allocated_blocks) == ((0, 4 - left) if left < 2 else (2, 0))
+    assert (stats.clean_blocks, stats.stored_tokens, stats.logical_tokens) == (8, 0, 0)
+    assert (stats.queried_tokens, stats.hit_tokens, stats.evictions) == (10, 0, 0)
+
+
+def test_q1_a_matched_block_is_stored_once(make: Make) -> None:
+    """Cached blocks hold tokens that count as stored only while somebody holds them."""
+    cache = make(10, 4)
+    cache.once(list(range(10)))
+    assert cache.get_stats().stored_tokens == 0
+    for seq_id in (1, 2, 3):
+        assert cache.compute(seq_id, list(range(10))) == 8
+    stats = cache.get_stats()
+    assert (stats.allocated_blocks, stats.logical_blocks, stats.saved_blocks) == (5, 9, 4)
+    assert (stats.logical_tokens, stats.stored_tokens) == (30, 8 + 2 + 2 + 2)
+    assert (stats.queried_tokens, stats.hit_tokens) == (40, 24)
+    assert (stats.peak_allocated_blocks, stats.utilization_percent) == (5, pytest.approx(50))
 
 
 def test_q1_a_group_that_waits_for_a_step_is_pending_once() -> None:

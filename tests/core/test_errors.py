@@ -78,7 +78,6 @@ MESSAGES: list[tuple[Callable[[KVCacheManager], object], list[str], str]] = [
     (lambda m: KVCacheManager(4, 0), ["block_size", "0"], r"1 to"),
     (lambda m: KVCacheManager(4, 4, watermark=4), ["watermark", "4"], r"smaller"),
     (lambda m: KVCacheManager(4, 4, max_tokens=0), ["max_tokens", "0"], r"give"),
-    (lambda m: KVCacheManager(4, 4, prefix_caching=True), ["prefix_caching"], r"leave"),
 ]
 
 

@@ -13,15 +13,15 @@ from pagedkv.errors import InvalidArgumentError, OutOfBlocksError, SequenceState
 
 
 def test_options_can_be_read_back() -> None:
-    manager = KVCacheManager(10, 4, max_tokens=17, watermark=2, scratch_blocks=3)
+    manager = KVCacheManager(10, 4, max_tokens=17, watermark=2, scratch_blocks=3, prefix_caching=True)
     assert (manager.num_blocks, manager.block_size, manager.block_size_tokens) == (10, 4, 4)
     assert (manager.max_tokens, manager.watermark, manager.scratch_blocks) == (17, 2, 3)
-    assert (manager.last_step, manager.retired_step) == (0, 0)
+    assert (manager.last_step, manager.retired_step, manager.prefix_caching) == (0, 0, True)
     plain = KVCacheManager(10, 4)
-    assert (plain.max_tokens, plain.watermark, plain.scratch_blocks) == (None, 0, 0)
+    assert (plain.max_tokens, plain.watermark, plain.scratch_blocks, plain.prefix_caching) == (None, 0, 0, False)
 
 
-@pytest.mark.parametrize("name", ["num_blocks", "block_size", "max_tokens", "watermark", "last_step", "retired_step"])
+@pytest.mark.parametrize("name", ["num_blocks", "block_size", "max_tokens", "watermark", "prefix_caching", "last_step"])
 def test_options_are_fixed(name: str) -> None:
     with pytest.raises(AttributeError):
         setattr(KVCacheManager(10, 4), name, 1)
@@ -32,11 +32,6 @@ def test_options_are_keyword_only() -> None:
     build: Any = KVCacheManager
     with pytest.raises(TypeError):
         build(10, 4, 16)
-
-
-def test_what_this_version_cannot_do_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError):
-        KVCacheManager(10, 4, prefix_caching=True)
 
 
 def test_rows_are_the_lowest_free_numbers() -> None:

@@ -83,13 +83,15 @@ def test_dotted_names_exist(page: Path) -> None:
 
 
 def _parameters(arguments: ast.arguments) -> str:
-    """Parameters without annotations and self, in one spelling."""
+    """Parameters without annotations, self and what is private, in one spelling."""
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    public = [(argument.arg, default) for argument, default in named if not argument.arg.startswith("_")]
     bare = ast.arguments(
         posonlyargs=[ast.arg(a.arg) for a in arguments.posonlyargs if a.arg != "self"],
         args=[ast.arg(a.arg) for a in arguments.args if a.arg != "self"],
         vararg=arguments.vararg and ast.arg(arguments.vararg.arg),
-        kwonlyargs=[ast.arg(a.arg) for a in arguments.kwonlyargs],
-        kw_defaults=arguments.kw_defaults,
+        kwonlyargs=[ast.arg(name) for name, _ in public],
+        kw_defaults=[default for _, default in public],
         kwarg=arguments.kwarg and ast.arg(arguments.kwarg.arg),
         defaults=arguments.defaults,
     )

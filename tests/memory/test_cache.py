@@ -164,9 +164,10 @@ def test_reads_of_a_closed_cache_still_work_and_plans_do_not() -> None:
 
 
 def test_the_facade_has_the_managers_names() -> None:
-    """A method that the manager gains must be thought of here; sizes are the manager's own."""
+    """A method that the manager gains must be thought of here; sizes and options are the manager's own."""
     sizes = {
         "num_blocks",
+        "prefix_caching",
         "block_size",
         "max_tokens",
         "watermark",
