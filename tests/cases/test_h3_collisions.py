@@ -33,7 +33,7 @@ def test_h3_equal_tokens_behind_another_head(make: Make) -> None:
 
 @pytest.mark.parametrize("equal", [False, True])
 def test_h3_every_chain_of_two_tokens(equal: bool) -> None:
-    """All 2^6 prompts of three blocks over two tokens, in a pool that holds them all, and only what was stored is hit."""
+    """All 2^6 prompts of three blocks over two tokens, one after another: only what was stored is hit."""
     cache = Reuse(200, 2, _constant_hash=equal)
     stored: set[tuple[int, ...]] = set()
     for prompt in product((0, 1), repeat=6):
@@ -42,7 +42,7 @@ def test_h3_every_chain_of_two_tokens(equal: bool) -> None:
             assert cache.lookup([*other, 9]) == max(known)
         cache.once(prompt)
         stored |= {prompt[:2], prompt[:4], prompt}
-    # 4 + 16 + 64 contents; each prompt computes its last block anew, since a token must be left.
+    # 4 + 16 + 64 contents, each computed once.
     assert (cache.cached, cache.get_stats().evictions) == (84, 0)
 
 
