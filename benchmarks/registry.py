@@ -9,6 +9,8 @@ from benchmarks import (
     free_scattered,
     import_cost,
     pool_build,
+    prefix_memory,
+    prefix_reuse,
     simulate_trace,
     statistics_cost,
 )
@@ -20,6 +22,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     eviction_pressure.BENCHMARK,
     engine_step.BENCHMARK,
     beam_step.BENCHMARK,
+    prefix_reuse.BENCHMARK,
+    prefix_memory.BENCHMARK,
     statistics_cost.BENCHMARK,
     free_scattered.BENCHMARK,
     pool_build.BENCHMARK,

@@ -44,3 +44,16 @@ def beam_step(directory: Path, prompt_tokens: int, beams: int) -> VllmFigure | N
 def decode_step(directory: Path, running: int) -> VllmFigure | None:
     """Its whole bookkeeping of one decode step: allocate, hand out new ids, append the tokens; no caching."""
     return read_figure(directory, "decode.total/step", {"caching": False, "running": running})
+
+
+def full_hit(directory: Path, prompt_tokens: int, hash_name: str) -> tuple[VllmFigure, VllmFigure, VllmFigure] | None:
+    """What a prompt whose blocks are all cached costs: its hashes, the look-up, the allocation."""
+    parts = (
+        read_figure(directory, "hash prompt", {"fn": hash_name, "tokens": prompt_tokens, "block": 16}),
+        read_figure(directory, "prefill.get_computed_blocks hit", {"tokens": prompt_tokens}),
+        read_figure(directory, "prefill.allocate_slots full hit", {"tokens": prompt_tokens}),
+    )
+    hashed, found, allocated = parts
+    if hashed is None or found is None or allocated is None:
+        return None
+    return hashed, found, allocated
