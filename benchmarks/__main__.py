@@ -45,9 +45,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = ", ".join(benchmark.name for benchmark in BENCHMARKS)
     parser.add_argument("names", nargs="*", type=benchmark_named, metavar="NAMES", help=f"all, or of: {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="machine, versions and figures")
-    parser.add_argument(
-        "--vllm-results", type=Path, metavar="DIR", help="JSON of vLLM's b2_decode, b3_prefill and b6_beam"
-    )
+    parser.add_argument("--vllm-results", type=Path, metavar="DIR", help="JSON of vLLM's b2, b3 and b6")
     traces = os.environ.get("PAGEDKV_TRACE_DIR")
     parser.add_argument("--traces", type=Path, default=traces and Path(traces), metavar="DIR", help="request traces")
     parser.add_argument("--tiny", action="store_true", help="sizes whose timings mean nothing")

@@ -79,7 +79,7 @@ class CachedPrompts:
 
 
 def run(settings: Settings) -> list[Row]:
-    million, tokens = settings.pick(1_000_000, 64), settings.pick(PROMPT, 64)
+    million, tokens = settings.pick(1_000_000, 640), settings.pick(PROMPT, 64)
     rounds = settings.pick(400, 2)
     pools = {
         f"{million:,} cached blocks": CachedPrompts(million, tokens),
