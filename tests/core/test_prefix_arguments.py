@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,11 +157,7 @@ BAD: list[dict[str, Any]] = [
 def test_bad_options_change_nothing(index: int, caching: bool) -> None:
     """Checked without prefix caching too: a program must not break when it is turned on."""
     manager = _cache().manager if caching else KVCacheManager(16, 4)
-    for call in (
-        manager.lookup,
-        lambda *a, **k: manager.admit(1, *a, **k),
-        lambda *a, **k: manager.try_admit(1, *a, **k),
-    ):
+    for call in (manager.lookup, partial(manager.admit, 1), partial(manager.try_admit, 1)):
         with refused(manager, InvalidArgumentError):
             call(PROMPT, **BAD[index])
     assert manager.lookup(PROMPT) == (8 if caching else 0)
