@@ -24,10 +24,16 @@ Ids lengths(const SequenceStore& store, const Ids& ids, To to) {
     return all;
 }
 
-StoreOperation committing(const char* name, To to, std::optional<std::int64_t> tokens = std::nullopt) {
+enum class With { nothing, late_ids, too_many_ids };
+
+StoreOperation committing(const char* name, To to, With with = With::nothing) {
     const auto run = [=](SequenceStore& store, Injection& inject) {
         const Ids ids = store.seq_ids(), upto = lengths(store, ids, to);
-        inject([&] { store.commit(ids, upto, tokens); });
+        std::int64_t late = with == With::too_many_ids ? 1000 : 0;
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            late += std::max<std::int64_t>(0, upto[i] - store.sequence(ids[i]).known);
+        const auto tokens = with == With::nothing ? std::nullopt : std::optional(some_ids(late));
+        inject([&] { store.commit(ids, upto, token_ids(tokens)); });
     };
     return {name, run};
 }
@@ -65,7 +71,9 @@ std::vector<StoreOperation> cursor_operations() {
         committing("commit", To::length),
         committing("commit up to the capacity", To::capacity),
         committing("commit beyond the capacity", To::beyond),
-        committing("commit with too many ids", To::length, 1000),
+        committing("commit with late ids", To::length, With::late_ids),
+        committing("commit with late ids up to the capacity", To::capacity, With::late_ids),
+        committing("commit with too many ids", To::length, With::too_many_ids),
         truncating("truncate nothing", To::length, false),
         truncating("truncate to the half", To::half, false),
         truncating("truncate to the half, keeping blocks", To::half, true),

@@ -3,7 +3,6 @@
 #include "store_operations.hpp"
 
 using namespace calls;
-using Int32s = std::vector<std::int32_t>;
 
 namespace {
 

@@ -13,9 +13,11 @@ namespace {
 StoreOperation admission(const char* name, SeqId id, std::int64_t prompt, std::optional<std::int64_t> reserve,
                          bool allocates = true) {
     const auto run = [=](SequenceStore& store, Injection& inject) {
+        const Int32s tokens = some_ids(prompt);
+        const Prompt asked{prompt, tokens, {}, {}};
         Admission out;
-        inject([&] { store.admit(id, prompt, reserve, out); });
-        inject.result = pagedkv::join(out.seq_id, " ", out.row);
+        inject([&] { store.admit(id, asked, {reserve, std::nullopt}, out); });
+        inject.result = pagedkv::join(out.seq_id, " ", out.row, " ", out.cached_tokens);
     };
     return {name, run, allocates};
 }
@@ -42,8 +44,8 @@ StoreOperation appending(const char* name, Ask ask, Fit fit, bool with_ids = fal
             sum += with_ids ? counts.back() : 0;
         }
         StepPlan plan;
-        const auto tokens = with_ids ? std::optional(sum) : std::nullopt;
-        inject([&] { store.append(ids, counts, tokens, fit, plan); });
+        const auto tokens = with_ids ? std::optional(some_ids(sum)) : std::nullopt;
+        inject([&] { store.append(ids, counts, token_ids(tokens), fit, plan); });
         inject.result = plan.to_bytes();
     };
     return {name, run};

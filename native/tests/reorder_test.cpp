@@ -8,27 +8,25 @@ using pagedkv::SequenceState;
 
 namespace {
 
-using Int32s = std::vector<std::int32_t>;
-
 // Sequences 1, 2, 3 in rows 0, 1, 2: blocks 0 and 1 in common, then 2, 3, 4, one each.
-SequenceStore three_beams() {
-    SequenceStore store(options(12, 2));
-    admit(store, 1, 4);
-    append(store, {1}, {4});
-    fork(store, 1, {2, 3});
-    append(store, {1, 2, 3}, {1, 1, 1});
-    return store;
-}
+struct ThreeBeams : SequenceStore {
+    ThreeBeams() : SequenceStore(calls::options(12, 2)) {
+        calls::admit(*this, 1, 4);
+        calls::append(*this, {1}, {4});
+        calls::fork(*this, 1, {2, 3});
+        calls::append(*this, {1, 2, 3}, {1, 1, 1});
+    }
+};
 
 // Sequences 1 and 2 with 3 and 2 blocks that have nothing to do with each other.
-SequenceStore strangers() {
-    SequenceStore store(options(12, 2));
-    for (const SeqId id : {1, 2}) {
-        admit(store, id, 7 - 2 * id);
-        append(store, {id}, {7 - 2 * id});
+struct Strangers : SequenceStore {
+    Strangers() : SequenceStore(calls::options(12, 2)) {
+        for (const SeqId id : {1, 2}) {
+            calls::admit(*this, id, 7 - 2 * id);
+            calls::append(*this, {id}, {7 - 2 * id});
+        }
     }
-    return store;
-}
+};
 
 Ids blocks_left(SequenceStore& store) {
     Ids all;
@@ -39,7 +37,7 @@ Ids blocks_left(SequenceStore& store) {
 }  // namespace
 
 TEST(beams_become_their_parents_at_once) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     const StepPlan plan = reorder(store, {1, 2, 3}, {1, 1, 0});
     CHECK_EQ(entries(store, 1), (Int32s{0, 1, 3}));
     CHECK_EQ(entries(store, 2), (Int32s{0, 1, 3}));
@@ -59,14 +57,14 @@ TEST(beams_become_their_parents_at_once) {
 
 // A private block survives its only holder's move if another sequence takes it over.
 TEST(beams_trade_places) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     reorder(store, {3, 1, 2}, {1, 2, 0});
     CHECK_EQ(entries(store, 1), (Int32s{0, 1, 3}));
     CHECK_EQ(entries(store, 2), (Int32s{0, 1, 4}));
     CHECK_EQ(entries(store, 3), (Int32s{0, 1, 2}));
     CHECK_EQ(store.stats().in_use_blocks, 5);
     store.check();
-    SequenceStore others = strangers();
+    Strangers others;
     reorder(others, {1, 2}, {1, 0});
     CHECK_EQ(entries(others, 1), (Int32s{3, 4}));
     CHECK_EQ(entries(others, 2), (Int32s{0, 1, 2}));
@@ -76,7 +74,7 @@ TEST(beams_trade_places) {
 }
 
 TEST(cursors_move_with_the_blocks) {
-    SequenceStore store = strangers();
+    Strangers store;
     store.commit(Ids{1, 2}, Ids{4, 2}, std::nullopt);
     append(store, {2}, {1});
     const StepPlan plan = reorder(store, {2, 1}, {1, 1});
@@ -90,7 +88,7 @@ TEST(cursors_move_with_the_blocks) {
 
 // Reserved entries of who stays are kept, and reported now; those of who moves, and of parents, are not.
 TEST(only_blocks_that_hold_tokens_move) {
-    SequenceStore store = strangers();
+    Strangers store;
     admit(store, 3, 5);  // two entries that no plan has reported
     append(store, {1}, {1});
     reserve(store, {1, 2}, {7, 8});
@@ -104,7 +102,7 @@ TEST(only_blocks_that_hold_tokens_move) {
 }
 
 TEST(a_child_that_no_plan_named_reports_its_whole_row) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     fork(store, 1, {4});
     const StepPlan plan = reorder(store, {4, 3}, {1, 1});
     CHECK_EQ(list(plan.updates()), (Int32s{3, 0, 0, 3, 1, 1, 3, 2, 4}));
@@ -115,7 +113,7 @@ TEST(a_child_that_no_plan_named_reports_its_whole_row) {
 }
 
 TEST(strangers_join_the_group_of_their_parent) {
-    SequenceStore store = strangers();
+    Strangers store;
     admit(store, 3, 2);
     append(store, {3}, {2});
     const StepPlan plan = reorder(store, {3, 1, 2}, {1, 1, 1});
@@ -132,7 +130,7 @@ TEST(strangers_join_the_group_of_their_parent) {
 
 // A member leaves for another group; what it had is the others' alone, and both groups go on.
 TEST(members_change_groups) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     admit(store, 7, 3);
     append(store, {7}, {3});
     fork(store, 7, {8});
@@ -151,7 +149,7 @@ TEST(members_change_groups) {
 }
 
 TEST(a_shorter_parent_ends_what_is_common) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     store.truncate(Ids{2}, Ids{2}, true);
     const StepPlan plan = reorder(store, {1, 2, 3}, {1, 1, 2});
     CHECK_EQ(entries(store, 1), (Int32s{0}));
@@ -176,7 +174,7 @@ TEST(old_blocks_come_back_in_argument_order_deepest_first) {
 }
 
 TEST(old_blocks_are_kept_by_pins_steps_and_contents) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     store.allocator().increment_ref(Ids{2});
     store.allocator().publish(Ids{3});
     fork(store, 3, {4});
@@ -195,7 +193,7 @@ TEST(old_blocks_are_kept_by_pins_steps_and_contents) {
 }
 
 TEST(a_reorder_of_nobody_is_a_step) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     CHECK_EQ(reorder(store, {}, {}).step, 3);
     CHECK_EQ(reorder(store, {3, 1, 2}, {0, 1, 2}).counts().updates, 0);
     CHECK_EQ(store.last_step(), 4);
@@ -204,7 +202,7 @@ TEST(a_reorder_of_nobody_is_a_step) {
 }
 
 TEST(refused_reorders_change_nothing) {
-    SequenceStore store = three_beams();
+    ThreeBeams store;
     CHECK_THROWS(InvalidArgument, reorder(store, {1, 2}, {1}));
     CHECK_THROWS(InvalidArgument, reorder(store, {1, 77}, {0}));  // the counts are compared first
     CHECK_THROWS(InvalidArgument, reorder(store, {1, 2, 1}, {0, 0, 0}));

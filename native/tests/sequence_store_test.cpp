@@ -11,10 +11,6 @@ using pagedkv::NeverFits;
 using pagedkv::OutOfBlocks;
 using pagedkv::SequenceState;
 
-namespace {
-using Int32s = std::vector<std::int32_t>;
-}
-
 TEST(a_sequence_from_admission_to_free) {
     SequenceStore store(options(8, 4));
     CHECK_EQ(admit(store, 70, 6).row, 0);
@@ -27,7 +23,7 @@ TEST(a_sequence_from_admission_to_free) {
     CHECK_EQ(list(chunk.updates()), (Int32s{0, 0, 0, 0, 1, 1}));
     CHECK_EQ(list(chunk.lengths()), (Int32s{6}));
 
-    const StepPlan decode = append(store, {70}, {3}, 3);
+    const StepPlan decode = append(store, {70}, {3}, Int32s{7, 8, 9});
     CHECK_EQ(list(decode.slots()), (Ids{6, 7, 8}));
     CHECK_EQ(list(decode.updates()), (Int32s{0, 2, 2}));
     store.commit(Ids{70}, Ids{7}, std::nullopt);
@@ -77,7 +73,7 @@ TEST(refusals_change_nothing) {
     CHECK_THROWS(InvalidArgument, append(store, {1, 1}, {1, 1}));
     CHECK_THROWS(InvalidArgument, append(store, {1}, {-1}));
     CHECK_THROWS(InvalidArgument, append(store, {1}, {1, 1}));
-    CHECK_THROWS(InvalidArgument, append(store, {1}, {1}, 1));  // the prompt's ids are known already
+    CHECK_THROWS(InvalidArgument, append(store, {1}, {1}, Int32s{7}));  // the prompt's ids are known already
     CHECK_THROWS(SequenceState, append(store, {1, 5}, {1, 1}));
     for (const std::int64_t n : {std::int64_t{9}, std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()}) {
         CHECK_THROWS(NeverFits, append(store, {1}, {n}));

@@ -10,16 +10,14 @@ using pagedkv::SequenceState;
 
 namespace {
 
-using Int32s = std::vector<std::int32_t>;
-
 // Sequence 1 in row 0: blocks 0 and 1 hold its five tokens, block 2 is only reserved.
-SequenceStore half_prefilled() {
-    SequenceStore store(options(10, 4));
-    admit(store, 1, 10);
-    append(store, {1}, {5});
-    store.commit(Ids{1}, Ids{4}, std::nullopt);
-    return store;
-}
+struct HalfPrefilled : SequenceStore {
+    HalfPrefilled() : SequenceStore(calls::options(10, 4)) {
+        calls::admit(*this, 1, 10);
+        calls::append(*this, {1}, {5});
+        calls::commit(*this, {1}, {4});
+    }
+};
 
 Ids blocks_left(SequenceStore& store) {
     Ids all;
@@ -30,7 +28,7 @@ Ids blocks_left(SequenceStore& store) {
 }  // namespace
 
 TEST(a_fork_shares_the_blocks_that_hold_tokens) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     fork(store, 1, {2, 3});
     for (const SeqId id : {2, 3}) {
         const pagedkv::Sequence& child = store.sequence(id);
@@ -56,7 +54,7 @@ TEST(a_fork_shares_the_blocks_that_hold_tokens) {
 }
 
 TEST(the_last_holder_of_a_block_writes_in_place) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     fork(store, 1, {2, 3});
     const StepPlan plan = append(store, {2, 3, 1}, {1, 2, 1});
     CHECK_EQ(list(plan.copies()), (Int32s{1, 3, 1, 4}));
@@ -75,7 +73,7 @@ TEST(the_last_holder_of_a_block_writes_in_place) {
 
 // A parent that writes first leaves the block to its child, and its reported entry changes.
 TEST(a_parent_that_writes_copies_too) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     fork(store, 1, {2});
     const StepPlan plan = append(store, {1}, {1});
     CHECK_EQ(list(plan.copies()), (Int32s{1, 3}));
@@ -104,7 +102,7 @@ TEST(as_many_writers_as_fit_are_served) {
 
 // A pin is a holder that never writes: both sequences copy, and the pinned content stays.
 TEST(pinned_and_shared) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     store.allocator().increment_ref(Ids{1});
     fork(store, 1, {2});
     CHECK_EQ(list(append(store, {1, 2}, {1, 1}).copies()), (Int32s{1, 3, 1, 4}));
@@ -115,7 +113,7 @@ TEST(pinned_and_shared) {
 }
 
 TEST(what_the_parent_only_reserved_stays_its_own) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     append(store, {1}, {3});
     fork(store, 1, {2});
     CHECK_EQ(entries(store, 2), (Int32s{0, 1}));
@@ -125,7 +123,7 @@ TEST(what_the_parent_only_reserved_stays_its_own) {
 }
 
 TEST(one_prompt_forks_a_thousand_times) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     Ids children;
     for (SeqId id = 1000; id > 0; --id) children.push_back(id * 1'000'003);
     fork(store, 1, children);
@@ -152,7 +150,7 @@ TEST(forks_of_nothing) {
 }
 
 TEST(refused_forks_change_nothing) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     admit(store, 7, 1);
     CHECK_THROWS(SequenceState, fork(store, 5, {6}));
     CHECK_THROWS(SequenceState, fork(store, 5, {}));
@@ -168,7 +166,7 @@ TEST(refused_forks_change_nothing) {
 }
 
 TEST(a_commit_never_writes_over_what_is_shared) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     append(store, {1}, {2});
     fork(store, 1, {2});
     store.truncate(Ids{1}, Ids{5}, true);
@@ -230,7 +228,7 @@ TEST(a_fork_of_a_short_member) {
 }
 
 TEST(a_group_of_one_forks_again) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     fork(store, 1, {2});
     store.free(Ids{1}, std::nullopt);
     append(store, {2}, {6});
@@ -266,7 +264,7 @@ TEST(places_of_ended_groups_serve_new_ones) {
 }
 
 TEST(shared_blocks_come_back_with_their_last_holder) {
-    SequenceStore store = half_prefilled();
+    HalfPrefilled store;
     fork(store, 1, {2});
     append(store, {2}, {1});  // block 1 is the parent's alone now, block 3 the child's
     store.allocator().publish(Ids{0});

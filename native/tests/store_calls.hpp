@@ -11,7 +11,9 @@
 namespace calls {
 
 using Ids = std::vector<std::int64_t>;
+using Int32s = std::vector<std::int32_t>;
 using pagedkv::BlockId;
+using pagedkv::Prompt;
 using pagedkv::SeqId;
 using pagedkv::SequenceStore;
 using pagedkv::StepPlan;
@@ -23,17 +25,52 @@ inline pagedkv::StoreOptions options(std::int64_t num_blocks, std::int64_t block
     return o;
 }
 
+inline pagedkv::StoreOptions caching(std::int64_t num_blocks, std::int64_t block_size, bool constant_hash = false) {
+    pagedkv::StoreOptions o = options(num_blocks, block_size);
+    o.prefix_caching = true;
+    o.constant_hash = constant_hash;
+    return o;
+}
+
 inline pagedkv::Admission admit(SequenceStore& store, SeqId id, std::int64_t prompt,
                                 std::optional<std::int64_t> reserve = std::nullopt) {
     pagedkv::Admission admission;
-    store.admit(id, prompt, reserve, admission);
+    store.admit(id, Prompt{prompt, {}, {}, {}}, {reserve, std::nullopt}, admission);
     return admission;
 }
 
+// A prompt whose ids are known: what prefix reuse works on.
+struct Request {
+    Int32s tokens;
+    std::string salt = {};
+    std::vector<pagedkv::Cover> covers = {};
+
+    Prompt prompt() const { return {static_cast<std::int64_t>(tokens.size()), tokens, salt, covers}; }
+};
+
+inline pagedkv::Admission admit(SequenceStore& store, SeqId id, const Request& request, const SequenceStore::Admit& how = {}) {
+    pagedkv::Admission admission;
+    store.admit(id, request.prompt(), how, admission);
+    return admission;
+}
+
+inline std::int64_t lookup(SequenceStore& store, const Request& request, std::optional<std::int64_t> most = std::nullopt) {
+    return store.lookup(request.prompt(), most);
+}
+
+using TokenIds = std::optional<SequenceStore::TokenIds>;
+
+// Valid as long as `ids` is.
+inline TokenIds token_ids(const std::optional<Int32s>& ids) {
+    if (!ids) return std::nullopt;
+    return SequenceStore::TokenIds{static_cast<std::int64_t>(ids->size()), ids->data()};
+}
+
 inline StepPlan append(SequenceStore& store, const Ids& ids, const Ids& counts,
-                       std::optional<std::int64_t> tokens = std::nullopt, SequenceStore::Fit fit = SequenceStore::Fit::whole) {
+                       const std::optional<Int32s>& tokens = std::nullopt,
+                       SequenceStore::Fit fit = SequenceStore::Fit::whole) {
     StepPlan plan;
-    store.append(ids, counts, tokens, fit, plan);
+    store.append(ids, counts, token_ids(tokens), fit, plan);
     return plan;
 }
 
@@ -41,6 +78,11 @@ inline StepPlan reserve(SequenceStore& store, const Ids& ids, const Ids& upto) {
     StepPlan plan;
     store.reserve(ids, upto, plan);
     return plan;
+}
+
+inline void commit(SequenceStore& store, const Ids& ids, const Ids& lengths,
+                   const std::optional<Int32s>& tokens = std::nullopt) {
+    store.commit(ids, lengths, token_ids(tokens));
 }
 
 inline void fork(SequenceStore& store, SeqId parent, const Ids& children) { store.fork(parent, children); }

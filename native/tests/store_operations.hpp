@@ -33,6 +33,13 @@ private:
     failing_new::Mode mode_;
 };
 
+// Ids that prepared states and operations agree on, so that one finds what the other published.
+inline std::vector<std::int32_t> some_ids(std::int64_t count) {
+    std::vector<std::int32_t> ids;
+    for (std::int32_t i = 0; i < count && i < 2000; ++i) ids.push_back(i);
+    return ids;
+}
+
 struct StoreOperation {
     std::string name;
     std::function<void(pagedkv::SequenceStore&, Injection&)> run;
