@@ -9,6 +9,7 @@ import numpy as np
 
 from pagedkv.layout import KVLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, SimulationResult, Workload
+from pagedkv.simulate.identities import join_identities
 from pagedkv.simulate.observer import Observer
 from pagedkv.simulate.scheduler import Scheduler
 
@@ -49,10 +50,29 @@ class GroupLog(StepLog):
         assert stats.logical_blocks - stats.saved_blocks == stats.allocated_blocks
 
 
-def workload(requests: Sequence[Sequence[int]]) -> Workload:
-    """Requests (arrival ticks, prompt, output), in file order."""
+class ReuseLog(StepLog):
+    """The same, and what prefix caching has found and lost up to here."""
+
+    def measured(self, scheduler: Scheduler) -> None:
+        super().measured(scheduler)
+        stats = scheduler.manager.get_stats()
+        self.steps[-1] |= {
+            "cached_blocks": stats.cached_blocks,
+            "evictions": stats.evictions,
+            "queried_tokens": stats.queried_tokens,
+            "hit_tokens": stats.hit_tokens,
+            "logical_blocks": stats.logical_blocks,
+            "stored_tokens": stats.stored_tokens,
+        }
+
+
+def workload(
+    requests: Sequence[Sequence[int]], identities: Sequence[Sequence[int]] | None = None, tokens_per_id: int = 1
+) -> Workload:
+    """Requests (arrival ticks, prompt, output), in file order, and what their prompts hold."""
     rows = np.array(requests, dtype=np.int64).reshape(-1, 3)
-    return Workload(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 0].copy())
+    known = None if identities is None else join_identities(identities, tokens_per_id)
+    return Workload(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 0].copy(), known)
 
 
 def simulate(
@@ -61,7 +81,7 @@ def simulate(
     """Run with byte verification (unless said otherwise) and return the result and the step log."""
     spec = PoolSpec(KVLayout(24, block_size), blocks, watermark)
     simulation = Simulation(spec, load, device="host" if verify else "null", verify=verify)
-    log = StepLog() if load.groups.size == 1 else GroupLog()
+    log = ReuseLog() if load.prefix_caching else StepLog() if load.groups.size == 1 else GroupLog()
     simulation.scheduler.observers.append(log)
     return simulation.run(), log.steps
 

@@ -145,6 +145,26 @@ def test_the_first_twenty_are_listed_and_all_are_counted(tmp_path: Path) -> None
     assert (trace.bad_rows, trace.dropped_rows, len(trace.skipped)) == (30, 5, 20)
 
 
+def test_a_packed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
+    plain = read_trace(write(tmp_path, HEADER + R1_ROWS))
+    packed = read_trace(write(tmp_path, gzip.compress(HEADER) + gzip.compress(R1_ROWS)))  # two members make one file
+    assert requests(packed) == requests(plain)
+    assert packed.skipped == plain.skipped
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_packed_file_that_is_cut_or_damaged_is_an_error(tmp_path: Path, strict: bool) -> None:
+    rows = b"".join(b"2023-11-16 00:00:00.%07d,%d,1\n" % (i, i * i % 997 + 1) for i in range(5000))
+    content = gzip.compress(HEADER + rows)
+    damaged = content[:-8] + bytes(8)  # the sum at the end
+    for broken in (content[:-1], content[: len(content) // 2], content[:12], content[:2], damaged, content + b"x"):
+        with pytest.raises(TraceError, match="cannot be unpacked") as caught:
+            read_trace(write(tmp_path, broken), strict=strict)
+        assert caught.value.file.endswith("trace.csv")
+    with pytest.raises(TraceError):
+        read_trace(write(tmp_path, content[:200] + b"\xff" * 50 + content[250:]), strict=strict)
+
+
 def test_a_truncated_last_row_is_a_bad_row(tmp_path: Path) -> None:
     file = write(tmp_path, HEADER + b"2023-11-16 00:00:00,1,1\n2023-11-16 00:00")
     assert read_trace(file).bad_rows == 1
@@ -159,11 +179,16 @@ def test_a_truncated_last_row_is_a_bad_row(tmp_path: Path) -> None:
         (HEADER, "no rows"),
         (HEADER + b"junk\n" * 3, "none of the 3 rows"),
         (b"\x7fELF\x02\x01\x01\x00" * 100, "no text file"),
-        (gzip.compress(HEADER + R1_ROWS), "no text file"),
+        (gzip.compress(bytes(range(256))), "no text file"),
+        (gzip.compress(gzip.compress(HEADER + R1_ROWS)), "no text file"),
+        (gzip.compress(HEADER), "no rows"),
+        (gzip.compress(b""), "empty"),
         ((HEADER + R1_ROWS).decode().encode("utf-16"), "no text file"),
         (b"\x00" * 200_000, "no text file"),
         (b"input_toks\toutput_toks\n1\t2\n", "format unknown"),
-        (b'{"timestamp": 0, "input_length": 5}\n', "format unknown"),
+        (b'{"timestamp": 0, "tokens": 5}\n', "format unknown"),
+        (b'{"timestamp": 0, "input_length": 5}\n', "output_length: none of the 1 rows"),
+        (b'["input_length"]\n', "format unknown"),
         (b"TIMESTAMP,TIMESTAMP,ContextTokens,GeneratedTokens\n", "more than once"),
     ],
 )

@@ -25,11 +25,13 @@ def _flag(names: str, help: str) -> Any:
 
 
 def simulate(
-    trace: Annotated[str | None, _text("FILE", "Replay a trace (Azure's CSV) instead of the base case.")] = None,
+    trace: Annotated[
+        str | None, _text("FILE", "Replay a trace (Azure's CSV, Mooncake's JSONL), not the base case.")
+    ] = None,
     closed_loop: Annotated[bool, _flag("--closed-loop", "Base case: draw one for every one that ends.")] = False,
     pool_size: Annotated[str | None, _text("SIZE", "Pool in bytes, or KiB/MiB/GiB.  [default: 256MiB]")] = None,
     blocks: Annotated[int | None, _whole("N", "Pool in blocks, instead of --pool-size.")] = None,
-    block_size: Annotated[int, _whole("TOKENS", "Tokens a block.")] = 16,
+    block_size: Annotated[int | None, _whole("TOKENS", "Tokens a block.  [default: 16]")] = None,
     token_bytes: Annotated[int, _whole("BYTES", "KV bytes a token, all layers.")] = 512,
     max_seq_len: Annotated[
         int | None,
@@ -56,6 +58,12 @@ def simulate(
     watermark: Annotated[
         str, _text("BLOCKS|PERCENT", "Blocks that admission leaves free; a percentage is rounded down.")
     ] = "0",
+    prefix_caching: Annotated[
+        bool, _flag("--prefix-caching", "Look prompts up in what was stored before; a trace may say what they hold.")
+    ] = False,
+    cache_only: Annotated[
+        bool, _flag("--cache-only", "With --prefix-caching: replay a trace's prompts over the cache alone, no steps.")
+    ] = False,
     device: Annotated[
         str, _text("auto|host|null|cuda:N", "Where the pool is; null has addresses and no bytes.")
     ] = "auto",
@@ -73,6 +81,7 @@ def simulate(
     Exit code: 0 PASS, 1 FAIL or nothing completed, 2 bad input, 130 interrupted (with the figures so far).
     """
     # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
+    from pagedkv.cli.simulation_cache import run_cache_document
     from pagedkv.cli.simulation_run import EXIT_CODES, run_document
     from pagedkv.cli.simulation_setup import SimulateOptions, prepare
     from pagedkv.report.document import JsonFile
@@ -96,6 +105,8 @@ def simulate(
         max_seqs=max_seqs,
         admission=admission,
         watermark=watermark,
+        prefix_caching=prefix_caching,
+        cache_only=cache_only,
         device=device,
         strict=strict,
         verify=verify,
@@ -104,7 +115,10 @@ def simulate(
     target = None if json is None else JsonFile(json)
     try:
         hidden = quiet or (target is not None and target.is_stdout)
-        document = run_document(prepare(options), show_progress=not hidden)
+        if cache_only:
+            document = run_cache_document(options, show_progress=not hidden)
+        else:
+            document = run_document(prepare(options), show_progress=not hidden)
     except BaseException:
         if target is not None:
             target.discard()

@@ -12,7 +12,7 @@ from typing import Any
 from pagedkv.cli.simulation_setup import Setup
 from pagedkv.report.document import SCHEMA, Document, versions
 from pagedkv.report.progress import RunProgress
-from pagedkv.simulate import Simulation, SimulationResult
+from pagedkv.simulate import CacheReplay, Simulation, SimulationResult, Trace
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INTERRUPTED": 130}
 LISTED_REJECTIONS = 20
@@ -30,7 +30,7 @@ def run_document(setup: Setup, *, show_progress: bool) -> Document:
             on_progress=progress.update,
         )
         memory = simulation.pool.backend.memory_info()
-        with _interruptible(simulation):
+        with interruptible(simulation):
             result = simulation.run()
     device = {
         "name": setup.choice.device,
@@ -43,7 +43,7 @@ def run_document(setup: Setup, *, show_progress: bool) -> Document:
 
 
 @contextmanager
-def _interruptible(simulation: Simulation) -> Iterator[None]:
+def interruptible(simulation: Simulation | CacheReplay) -> Iterator[None]:
     """Turn the first SIGINT into `stop()`: an exception would cut a step in the middle."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -76,16 +76,15 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
         "config": setup.config | {"max_seq_len": result.comparison.max_seq_len},
         "figures": figures,
         "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
-        "trace": None if trace is None else _trace(setup),
+        "trace": None if trace is None else trace_document(trace),
         "verification": None if result.verification is None else asdict(result.verification),
         "failures": list(result.failures),
         "notes": [*setup.notes, *_too_long(result)],
     }
 
 
-def _trace(setup: Setup) -> dict[str, Any]:
-    trace = setup.trace
-    assert trace is not None
+def trace_document(trace: Trace) -> dict[str, Any]:
+    """Return what the document says of the trace."""
     return {
         "file": trace.file,
         "format": trace.format,

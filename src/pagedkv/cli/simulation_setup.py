@@ -14,9 +14,11 @@ from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_c
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN
 
 POOL_SIZE = "256MiB"
+BLOCK_SIZE = 16
 CONCURRENCY = 8
 COMPLETIONS = 100
 SEED = 42
+WAS_SORTED = "the trace is not sorted by time; it was sorted, equal times in file order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class SimulateOptions:
     closed_loop: bool
     pool_size: str | None
     blocks: int | None
-    block_size: int
+    block_size: int | None
     token_bytes: int
     max_seq_len: int | None
     concurrency: int | None
@@ -41,6 +43,8 @@ class SimulateOptions:
     max_seqs: int | None
     admission: str
     watermark: str
+    prefix_caching: bool
+    cache_only: bool
     device: str
     strict: bool
     verify: bool | None
@@ -65,7 +69,7 @@ def prepare(options: SimulateOptions) -> Setup:
     """
     _check_combination(options)
     groups = read_groups(options.samples, options.beam_width, options.beam_survival, options.admission)
-    spec = _pool(options)
+    spec = pool(options, BLOCK_SIZE if options.block_size is None else options.block_size)
     choice = choose_device(
         options.device, options.verify, verify_by_default=options.trace is None, pool_bytes=spec.nbytes
     )
@@ -77,12 +81,17 @@ def prepare(options: SimulateOptions) -> Setup:
         _check_caps(options)
         trace = read_trace(options.trace, strict=options.strict)
         load = _replay(options, groups, trace, limit, ticks)
+        load.tokens(spec.layout.block_size)  # blocks that do not divide what the trace tells show here
     return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
 
 
 def _check_combination(options: SimulateOptions) -> None:
     if options.blocks is not None and options.pool_size is not None:
         raise InvalidArgumentError("--blocks and --pool-size both say how large the pool is; give one of them")
+    if options.prefix_caching and max(options.samples, options.beam_width) > 1:
+        raise InvalidArgumentError(
+            "--prefix-caching is about single sequences; leave it out, or --samples and --beam-width"
+        )
     if options.trace is None:
         for name, given in (
             ("--step-ms", options.step_ms is not None),
@@ -109,8 +118,9 @@ def _check_caps(options: SimulateOptions) -> None:
             whole_number(value, name, minimum=1, maximum=INT32_MAX)
 
 
-def _pool(options: SimulateOptions) -> PoolSpec:
-    layout = KVLayout(options.token_bytes, options.block_size)
+def pool(options: SimulateOptions, block_size: int) -> PoolSpec:
+    """Return the pool of these options. Errors: InvalidArgumentError."""
+    layout = KVLayout(options.token_bytes, block_size)
     if options.blocks is not None:
         num_blocks = block_count(options.blocks)
     else:
@@ -140,6 +150,7 @@ def _base_case(options: SimulateOptions, groups: Groups) -> Load:
         max_seq_len=BASE_CASE_MAX_SEQ_LEN if options.max_seq_len is None else options.max_seq_len,
         seed=seed,
         groups=groups,
+        prefix_caching=options.prefix_caching,
     )
 
 
@@ -157,6 +168,7 @@ def _replay(options: SimulateOptions, groups: Groups, trace: Trace, limit: int |
         max_seq_len=options.max_seq_len,
         seed=_seed(options),
         groups=groups,
+        prefix_caching=options.prefix_caching,
     )
 
 
@@ -184,6 +196,8 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
         "max_seqs": load.max_seqs,
         "admission": load.groups.admission,
         "watermark": spec.watermark,
+        "prefix_caching": load.prefix_caching,
+        "cache_only": False,
         "device": choice.device,
         "strict": options.strict,
         "verify": choice.verify,
@@ -198,6 +212,10 @@ def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
     notes = []
     if trace is not None and options.seed is not None and options.beam_width == 1:
         notes.append("--seed has no effect: a trace is replayed, not drawn")
+    if trace is not None and options.prefix_caching and trace.workload.identities is None:
+        notes.append(
+            "the trace does not say what its prompts hold: only a preempted request finds its own tokens again"
+        )
     if trace is not None and not trace.was_sorted:
-        notes.append("the trace is not sorted by time; it was sorted, equal times in file order")
+        notes.append(WAS_SORTED)
     return notes

@@ -7,7 +7,9 @@ from typing import Any
 
 from pagedkv.report.document import Document
 from pagedkv.report.model import Line, Report, Section
+from pagedkv.report.prefix import cache_dashboard, reuse_section
 from pagedkv.report.quantities import count, mib, percent, size
+from pagedkv.report.run import banner, skipped_rows
 
 SHOWN_REJECTIONS = 5
 
@@ -15,34 +17,24 @@ SHOWN_REJECTIONS = 5
 def dashboard(document: Document) -> Report:
     """Return the report of a simulation document. Pure."""
     config, figures = document["config"], document["figures"]
+    if config.get("cache_only"):
+        return cache_dashboard(document)
     return Report(
         title=f"pagedkv simulate {document['versions']['pagedkv']}",
-        banner=_banner(document),
+        banner=banner(document),
         sections=(
             Section("Configuration", _configuration(config, document["trace"])),
             Section("Requests", _requests(figures)),
             Section("Pool", _pool(figures, config)),
             Section("Fragmentation", _fragmentation(figures)),
             *_sharing(figures, config),
+            *reuse_section(figures, config),
             Section("Paged against max-length reservation, same moment", _contiguous(figures, config)),
             *_verification(document["verification"]),
         ),
-        notes=(*document["notes"], *_skipped(document["trace"]), *_rejections(document["rejections"], figures)),
+        notes=(*document["notes"], *skipped_rows(document["trace"]), *_rejections(document["rejections"], figures)),
         outcome=document["outcome"],
         closing=_closing(document),
-    )
-
-
-def _banner(document: Document) -> tuple[str, ...]:
-    versions, device, config = document["versions"], document["device"], document["config"]
-    memory = "no bytes behind it"
-    if device["free_bytes"] is not None:
-        memory = f"{size(device['free_bytes'])} free of {size(device['total_bytes'])}"
-    return (
-        f"device   {device['name']}: {device['description']} ({device['reason']})",
-        f"memory   pool {size(config['pool_bytes'])}; {memory}",
-        f"versions Python {versions['python']}, NumPy {versions['numpy']}",
-        f"system   {versions['platform']}",
     )
 
 
@@ -61,6 +53,7 @@ def _configuration(config: dict[str, Any], trace: dict[str, Any] | None) -> tupl
         Line("pool", f"{count(config['blocks'])} blocks", f"{size(block_bytes)} a block"),
         Line("block", f"{config['block_size']} tokens", f"{size(config['token_bytes'])} a token"),
         Line("watermark", f"{count(config['watermark'])} blocks"),
+        *((Line("prefix caching", "on"),) if config.get("prefix_caching") else ()),
         Line("verification", "every byte" if config["verify"] else "off"),
     )
 
@@ -182,15 +175,6 @@ def _verification(verification: dict[str, Any] | None) -> tuple[Section, ...]:
         Line("wrong tokens", count(wrong), f"sequences {verification['wrong_sequences']}" if wrong else ""),
     )
     return (Section("Verification", lines),)
-
-
-def _skipped(trace: dict[str, Any] | None) -> list[str]:
-    """Return a line for each listed row that takes no part, and one for the rest of them."""
-    if trace is None:
-        return []
-    lines = [f"skipped row {row['row']}, column {row['column']}: {row['reason']}" for row in trace["skipped"]]
-    more = trace["dropped_rows"] + trace["bad_rows"] - len(lines)
-    return [*lines, f"and {count(more)} more skipped rows"] if more else lines
 
 
 def _rejections(rejections: list[dict[str, Any]], figures: dict[str, Any]) -> list[str]:

@@ -2,10 +2,12 @@
 
 workload, traces -> arrivals -> scheduler (drives the manager) -> measure -> figures, contiguous comparison
 groups (what a request is), beams -> admission -> scheduler -> sharing (what forks save)
+traces -> identities (what prompts hold) -> prompt_tokens -> prefix_reuse -> scheduler; cache_replay, the cache alone
 """
 
 from __future__ import annotations
 
+from pagedkv.simulate.cache_replay import CacheReplay, CacheReplayResult
 from pagedkv.simulate.device import DeviceChoice, choose_device
 from pagedkv.simulate.groups import Groups
 from pagedkv.simulate.simulator import Load, PoolSpec, Simulation, SimulationResult
@@ -13,6 +15,8 @@ from pagedkv.simulate.traces import Trace, read_trace
 from pagedkv.simulate.workload import Workload, base_case, base_case_requests
 
 __all__ = [
+    "CacheReplay",
+    "CacheReplayResult",
     "DeviceChoice",
     "Groups",
     "Load",

@@ -15,22 +15,28 @@ if TYPE_CHECKING:
 
     from pagedkv.manager import KVCacheManager
     from pagedkv.simulate.observer import Observer
+    from pagedkv.simulate.prefix_reuse import PrefixReuse
 
 
 @dataclass(slots=True)
 class Admitted:
-    """A request that was taken; generated: tokens a sequence from before its preemption."""
+    """A request that was taken; generated: tokens a sequence from before its preemption; cached: tokens it found."""
 
     request: int
     prompt: int
     generated: int
+    cached: int = 0
 
 
 class Admission:
-    """Admits whole groups, one `take` each, then `store` once for all that were taken. Modifies the manager."""
+    """Admits whole groups, one `take` each, then `store` once for all that were taken. Modifies the manager.
 
-    def __init__(self, manager: KVCacheManager, groups: Groups) -> None:
+    reuse: single sequences are admitted with their token ids, and stored one by one.
+    """
+
+    def __init__(self, manager: KVCacheManager, groups: Groups, reuse: PrefixReuse | None = None) -> None:
         self._manager = manager
+        self._reuse = reuse
         self._size = groups.size
         self._final = groups.admission == "final"
         self._promised = 0  # sum of the final footprints of all groups that run
@@ -43,18 +49,16 @@ class Admission:
             return None
         return Rejection(request, needed, self._manager.num_blocks)
 
-    def take(self, request: int, prompt: int, output: int, generated: int) -> bool:
-        """Reserve the blocks of the request's root if the whole group fits; False: nothing was changed."""
+    def take(self, request: int, prompt: int, output: int, generated: int) -> Admitted | None:
+        """Reserve the blocks of the request's root if the whole group fits; None: nothing was changed."""
         if self._final and not self._can_promise(prompt, output):
-            return False
-        if self._size == 1:
-            if self._manager.try_admit(request, (), reserve=prompt + generated) is None:
-                return False
-        elif not self._take_group(request, prompt, generated):
-            return False
+            return None
+        cached = self._take(request, prompt, generated)
+        if cached is None:
+            return None
         if self._final:
             self._promised += self._blocks(prompt, output - 1)
-        return True
+        return Admitted(request, prompt, generated, cached)
 
     def left(self, prompt: int, output: int) -> None:
         """A group that ran has ended or was preempted."""
@@ -68,7 +72,7 @@ class Admission:
         """
         size = self._size
         if size == 1:
-            return self._append([(one.request, one.prompt + one.generated) for one in taken], observers)
+            return self._append([(one.request, one.prompt + one.generated - one.cached) for one in taken], observers)
         stored = self._append([(one.request * size, one.prompt) for one in taken], observers)
         for one in taken:
             root, *children = members([one.request], size)
@@ -86,7 +90,17 @@ class Admission:
         plan = self._manager.append(ids, counts)
         for observer in observers:
             observer.appended(plan, ids, counts)
+        if self._reuse is not None:
+            self._reuse.commit(ids, plan)
         return sum(count for _, count in tokens)
+
+    def _take(self, request: int, prompt: int, generated: int) -> int | None:
+        """Return the tokens that were found, 0 without prefix caching; None: it does not fit."""
+        if self._reuse is not None:
+            return self._reuse.admit(request, prompt, generated)
+        if self._size == 1:
+            return None if self._manager.try_admit(request, (), reserve=prompt + generated) is None else 0
+        return 0 if self._take_group(request, prompt, generated) else None
 
     def _can_promise(self, prompt: int, output: int) -> bool:
         most = self._promised + self._blocks(prompt, output - 1)

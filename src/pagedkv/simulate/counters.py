@@ -16,7 +16,11 @@ class Rejection:
 
 @dataclass(slots=True)
 class Counters:
-    """Event counts of a run so far. Tokens and blocks count recomputation too."""
+    """Event counts of a run so far. Tokens and blocks count recomputation too.
+
+    block_allocs: blocks that came into use; revived_blocks: those of them that came back from the cache with content.
+    queried_blocks: full blocks of admitted prompts; hit_blocks: those that were found, in use or cached.
+    """
 
     completed: int = 0
     completed_tokens: int = 0
@@ -25,3 +29,6 @@ class Counters:
     token_allocs: int = 0
     block_allocs: int = 0
     block_frees: int = 0
+    queried_blocks: int = 0
+    hit_blocks: int = 0
+    revived_blocks: int = 0

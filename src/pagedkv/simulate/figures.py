@@ -12,6 +12,7 @@ from pagedkv.simulate.contiguous import ContiguousComparison
 from pagedkv.simulate.counters import Counters
 from pagedkv.simulate.measure import SaturatedTotals, Totals
 from pagedkv.simulate.sharing import SharingTotals
+from pagedkv.stats import CacheStats
 
 Figure: TypeAlias = int | float | dict[str, int | float] | None
 Figures: TypeAlias = dict[str, Figure]
@@ -28,7 +29,7 @@ def run_figures(counters: Counters, *, requests: int, rejected: int) -> Figures:
         "preemptions": counters.preemptions,
         "recomputed_tokens": counters.recomputed_tokens,
         "total_token_allocs": counters.token_allocs,
-        "total_block_allocs": counters.block_allocs,
+        "total_block_allocs": counters.block_allocs - counters.revived_blocks,
         "total_block_frees": counters.block_frees,
     }
 
@@ -77,6 +78,23 @@ def sharing_figures(sharing: SharingTotals, totals: Totals, *, cow_copies: int) 
     }
 
 
+def prefix_figures(counters: Counters, stats: CacheStats) -> Figures:
+    """Return what prefix caching found and saved; stats: the manager's after the last step."""
+    queried, hit = stats.queried_tokens, stats.hit_tokens
+    return {
+        "queried_tokens": queried,
+        "hit_tokens": hit,
+        "computed_tokens": queried - hit,
+        "token_hit_rate": _ratio(hit, queried),
+        "queried_blocks": counters.queried_blocks,
+        "hit_blocks": counters.hit_blocks,
+        "block_hit_rate": _ratio(counters.hit_blocks, counters.queried_blocks),
+        "revived_blocks": counters.revived_blocks,
+        "evictions": stats.evictions,
+        "cached_blocks": stats.cached_blocks,
+    }
+
+
 def contiguous_figures(comparison: ContiguousComparison, pool_bytes: int) -> Figures:
     """Return the comparison with max-length reservation at the moment of the peak."""
     return {
@@ -100,6 +118,10 @@ def _saturated(totals: SaturatedTotals, layout: KVLayout, num_blocks: int) -> di
         "mean_internal_fragmentation": totals.fragmentation / totals.steps,
         "mean_running": _share(totals.running, totals.steps),
     }
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _share(part: int, whole: int) -> float:

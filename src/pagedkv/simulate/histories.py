@@ -19,10 +19,11 @@ class Histories:
     def __init__(self) -> None:
         self._owners: dict[int, Owners] = {}
 
-    def wrote(self, seq_ids: Owners, counts: NDArray[np.int32], lengths: NDArray[np.int32]) -> None:
-        """seq_ids[i] wrote its last counts[i] tokens, of lengths[i]."""
+    def wrote(self, seq_ids: Owners, counts: NDArray[np.int32], lengths: NDArray[np.int32]) -> Owners:
+        """seq_ids[i] wrote its last counts[i] tokens, of lengths[i]; return their owners: itself."""
         for seq_id, count, length in zip(seq_ids.tolist(), counts.tolist(), lengths.tolist(), strict=True):
             self._room(seq_id, length)[length - count : length] = seq_id
+        return np.repeat(seq_ids, counts)
 
     def forked(self, parent: int, children: Sequence[int]) -> None:
         """The children have their parent's history."""

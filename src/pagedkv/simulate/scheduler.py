@@ -5,6 +5,7 @@ It drives the real manager with a virtual clock. One step = one model iteration:
     arrive -> grow (one batched append) -> admit (only if nobody was preempted) -> measure -> execute
 
 A request is a group of sequences (one, if nothing is said) that is admitted, grown, preempted and ended as a whole.
+With prefix caching, requests are single sequences, and each finds what those admitted before it have stored.
 Cost: one native append, one admission attempt while requests wait, one read of the statistics; linear in steps.
 """
 
@@ -18,6 +19,7 @@ from pagedkv.simulate.admission import Admission, Admitted
 from pagedkv.simulate.beams import BeamSearch
 from pagedkv.simulate.counters import Counters, Rejection
 from pagedkv.simulate.groups import SINGLE, Groups, members
+from pagedkv.simulate.prefix_reuse import PrefixReuse
 from pagedkv.simulate.running import RunningSequences
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pagedkv.simulate.arrivals import Arrivals
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.observer import Observer
+    from pagedkv.simulate.prompt_tokens import PromptTokens
 
 
 class Scheduler:
@@ -32,6 +35,7 @@ class Scheduler:
 
     max_seqs: most requests that may run at once (None: no cap). stop_after: end with the step in which so many
     requests have completed or been rejected (None: never). groups: what a request is; beams are drawn with `seed`.
+    tokens: the requests' token ids, for single sequences over a manager with prefix caching (None: it has none).
     Modifies the manager; no stream.
     """
 
@@ -45,6 +49,7 @@ class Scheduler:
         stop_after: int | None = None,
         groups: Groups = SINGLE,
         seed: int = 42,
+        tokens: PromptTokens | None = None,
     ) -> None:
         self.manager = manager
         self.counters = Counters()
@@ -58,7 +63,8 @@ class Scheduler:
         self._recorder = recorder
         self._max_seqs = max_seqs
         self._group_size = groups.size
-        self._admission = Admission(manager, groups)
+        self._reuse = None if tokens is None else PrefixReuse(manager, self.counters, tokens)
+        self._admission = Admission(manager, groups, self._reuse)
         self._beams = BeamSearch(groups, seed) if groups.beam_width > 1 else None
         self._stop_after = stop_after
         self._stopping = False
@@ -117,10 +123,13 @@ class Scheduler:
         start = 0
         while start < len(running.ids):
             ids, ones = (running.ids[start:], running.ones[start:]) if start else (running.ids, running.ones)
-            plan = self.manager.try_append(ids, ones, partial=True)
+            tokens = None if self._reuse is None else self._reuse.generated(ids)
+            plan = self.manager.try_append(ids, ones, tokens=tokens, partial=True)
             assert plan is not None, "partial appends always return a plan"
             for observer in self.observers:
                 observer.appended(plan, ids, ones)
+            if self._reuse is not None:
+                self._reuse.commit(ids, plan)
             served = plan.served
             self.counters.token_allocs += served
             start += served
@@ -155,21 +164,29 @@ class Scheduler:
         self.preempted.append(victim)
 
     def _admit(self) -> None:
-        """Admit from the head of the queue until one does not fit, then store their prompts in one append."""
+        """Admit from the head of the queue until one does not fit, and store their prompts."""
         taken: list[Admitted] = []
         arrivals = self._arrivals
         while self.waiting and (self._max_seqs is None or self.running.requests < self._max_seqs):
             request = self.waiting[0]
             prompt, output = arrivals.prompt[request], arrivals.output[request]
             generated = self._generated.get(request, 0)
-            if not self._admission.take(request, prompt, output, generated):
+            admitted = self._admission.take(request, prompt, output, generated)
+            if admitted is None:
                 break
             self.waiting.popleft()
             self.running.add(request)
             self._schedule(request, output, generated)
-            taken.append(Admitted(request, prompt, generated))
+            taken.append(admitted)
+            if self._reuse is not None:  # one by one: the next finds what this one stores
+                self._store(taken)
         if taken:
-            self.counters.token_allocs += self._admission.store(taken, self.observers)
+            self._store(taken)
+
+    def _store(self, taken: list[Admitted]) -> None:
+        """Store the prompts of all that were taken in one append."""
+        self.counters.token_allocs += self._admission.store(taken, self.observers)
+        taken.clear()
 
     def _schedule(self, request: int, output: int, generated: int) -> None:
         last_step = self.step + output - generated - 1
@@ -214,7 +231,7 @@ class Scheduler:
         self.counters.completed_tokens += output * self._group_size
 
     def _count_taken(self) -> int:
-        """Count blocks handed out since the last reading; return the stored tokens."""
+        """Count blocks that came into use since the last reading; return the stored tokens."""
         stats = self.manager.get_stats()
         allocated = stats.allocated_blocks
         self.counters.block_allocs += allocated - self._allocated

@@ -6,20 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagedkv.arguments import INT32_MAX, whole_number
-from pagedkv.errors import PagedKVError
+from pagedkv.errors import InvalidArgumentError, PagedKVError
 from pagedkv.layout import KVLayout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
 from pagedkv.simulate.contiguous import ContiguousComparison, compare_with_max_length
 from pagedkv.simulate.counters import Rejection
-from pagedkv.simulate.figures import Figures, contiguous_figures, run_figures, sharing_figures, step_figures
+from pagedkv.simulate.figures import (
+    Figures,
+    contiguous_figures,
+    prefix_figures,
+    run_figures,
+    sharing_figures,
+    step_figures,
+)
 from pagedkv.simulate.groups import SINGLE, Groups
+from pagedkv.simulate.histories import Histories
 from pagedkv.simulate.measure import Recorder, Totals
+from pagedkv.simulate.prompt_histories import PromptHistories
+from pagedkv.simulate.prompt_tokens import PromptTokens
 from pagedkv.simulate.scheduler import Scheduler
 from pagedkv.simulate.sharing import SharingRecorder, SharingTotals, nothing_shared
 from pagedkv.simulate.verify import ByteVerifier, Verification
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload, base_case_requests
+from pagedkv.stats import CacheStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Load:
     completions: the run ends with the step in which so many completed or were rejected (None: with the last request).
     max_seq_len: the contiguous comparison's L; None: the largest prompt + output that the pool can hold.
     groups: what a request is, one sequence if nothing is said; seed: of the closed loop and of beams.
+    prefix_caching: prompts are looked up in what was stored before, by the workload's identities; no groups then.
     """
 
     workload: Workload | None
@@ -57,6 +69,7 @@ class Load:
     max_seq_len: int | None = None
     seed: int = 42
     groups: Groups = SINGLE
+    prefix_caching: bool = False
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_seqs", "completions", "max_seq_len"):
@@ -64,12 +77,22 @@ class Load:
             if value is not None:
                 whole_number(value, name, minimum=1, maximum=INT32_MAX)
         whole_number(self.seed, "seed")
+        if self.prefix_caching and self.groups.size > 1:
+            raise InvalidArgumentError(
+                f"prefix_caching with groups of {self.groups.size} sequences; leave out one of them"
+            )
 
     def arrivals(self) -> Arrivals:
         """Return a fresh source of these requests."""
         if self.workload is not None:
             return Replay(self.workload, self.step_ticks)
         return ClosedLoop(base_case_requests(self.seed), self.concurrency or 1)
+
+    def tokens(self, block_size: int) -> PromptTokens | None:
+        """Return the requests' token ids for blocks of this size; None without prefix caching."""
+        if not self.prefix_caching:
+            return None
+        return PromptTokens(block_size, None if self.workload is None else self.workload.identities)
 
     @property
     def cap(self) -> int | None:
@@ -112,14 +135,15 @@ class Simulation:
     ) -> None:
         self.spec = spec
         self.load = load
-        self.manager = KVCacheManager(spec.num_blocks, spec.layout.block_size, watermark=spec.watermark)
+        block_size, caching = spec.layout.block_size, load.prefix_caching
+        tokens = load.tokens(block_size)
+        self.manager = KVCacheManager(spec.num_blocks, block_size, watermark=spec.watermark, prefix_caching=caching)
         self.pool = DevicePool(spec.layout, spec.num_blocks, device=device)
         self._arrivals = load.arrivals()
-        self._recorder = Recorder(spec.layout.block_size, self._progress if on_progress else None)
+        self._recorder = Recorder(block_size, self._progress if on_progress else None)
         self._on_progress = on_progress
-        shares = load.groups.size > 1
-        self._sharing = SharingRecorder() if shares else None
-        self._verifier = ByteVerifier(self.manager, self.pool, shares=shares) if verify else None
+        self._sharing = SharingRecorder() if load.groups.size > 1 or caching else None
+        self._verifier = ByteVerifier(self.manager, self.pool, self._histories(tokens)) if verify else None
         self._interrupted = False
         self.scheduler = Scheduler(
             self.manager,
@@ -129,8 +153,15 @@ class Simulation:
             stop_after=load.completions,
             groups=load.groups,
             seed=load.seed,
+            tokens=tokens,
         )
         self.scheduler.observers += [one for one in (self._verifier, self._sharing) if one is not None]
+
+    def _histories(self, tokens: PromptTokens | None) -> Histories | PromptHistories | None:
+        """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""
+        if tokens is not None:
+            return PromptHistories(tokens, self._arrivals.prompt)
+        return Histories() if self.load.groups.size > 1 else None
 
     def stop(self) -> None:
         """End the run after the current step, with the figures so far (safe in a signal handler)."""
@@ -141,9 +172,9 @@ class Simulation:
         """Run to the end and check: bytes, the manager's invariants, and that every block comes back."""
         with self.pool:
             self.scheduler.run()
-            allocated = self.manager.get_stats().allocated_blocks
+            last = self.manager.get_stats()
             failures = self._close()
-        return self._result(allocated, failures)
+        return self._result(last, failures)
 
     def _progress(self) -> None:
         if self._on_progress is not None:
@@ -168,7 +199,7 @@ class Simulation:
             failures.append(f"{wrong} tokens did not hold the bytes written for them")
         return failures
 
-    def _result(self, allocated: int, failures: list[str]) -> SimulationResult:
+    def _result(self, last: CacheStats, failures: list[str]) -> SimulationResult:
         totals = self._recorder.totals()
         sharing = nothing_shared(totals) if self._sharing is None else self._sharing.totals()
         counters = self.scheduler.counters
@@ -177,8 +208,10 @@ class Simulation:
         comparison = self._compare(totals, sharing)
         figures = run_figures(counters, requests=len(self._arrivals.prompt), rejected=len(self.scheduler.rejections))
         figures |= step_figures(totals, self.spec.layout, self.spec.num_blocks)
+        allocated = last.allocated_blocks
         figures |= {"final_blocks": allocated, "final_block_utilization": allocated / self.spec.num_blocks}
-        figures |= sharing_figures(sharing, totals, cow_copies=self.manager.get_stats().cow_copies)
+        figures |= sharing_figures(sharing, totals, cow_copies=last.cow_copies)
+        figures |= prefix_figures(counters, last)
         figures |= contiguous_figures(comparison, self.spec.nbytes)
         return SimulationResult(
             figures=figures,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedkv.simulate.histories import Histories
 from pagedkv.simulate.observer import Observer
 
 if TYPE_CHECKING:
     from pagedkv.manager import KVCacheManager
     from pagedkv.pool import DevicePool
+    from pagedkv.simulate.histories import Histories
+    from pagedkv.simulate.prompt_histories import PromptHistories
     from pagedkv.step_plan import StepPlan
 
 LISTED = 20
@@ -33,14 +34,17 @@ class Verification:
 class ByteVerifier(Observer):
     """Writes a pattern that is unique to (sequence, position) for every appended token and compares it at the end.
 
-    An observer of one run over `manager` and `pool`. shares: sequences are forked, so what one holds another may have
-    written. Modifies the pool's bytes and tables; uses its compute stream.
+    An observer of one run over `manager` and `pool`. histories: what one sequence holds another may have written, by a
+    fork or as the same prompt; the pattern is that of its first writer then. Modifies the pool's bytes and tables; uses
+    its compute stream.
     """
 
-    def __init__(self, manager: KVCacheManager, pool: DevicePool, *, shares: bool = False) -> None:
+    def __init__(
+        self, manager: KVCacheManager, pool: DevicePool, histories: Histories | PromptHistories | None = None
+    ) -> None:
         self._manager = manager
         self._pool = pool
-        self._histories = Histories() if shares else None
+        self._histories = histories
         self._sequences = 0
         self._tokens = 0
         self._wrong_tokens = 0
@@ -50,9 +54,10 @@ class ByteVerifier(Observer):
         """Carry the plan out and write the tokens through its slots."""
         self._pool.apply(plan)
         seq_ids, counts = seq_ids[: plan.served], counts[: plan.served]
-        self._pool.fill_tokens(np.repeat(seq_ids, counts), positions_of(plan.lengths, counts), plan.slots)
-        if self._histories is not None:
-            self._histories.wrote(seq_ids, counts, plan.lengths)
+        lengths = plan.lengths[: plan.served]
+        histories = self._histories
+        owners = np.repeat(seq_ids, counts) if histories is None else histories.wrote(seq_ids, counts, lengths)
+        self._pool.fill_tokens(owners, positions_of(lengths, counts), plan.slots)
 
     def forked(self, parent: int, children: Sequence[int]) -> None:
         """Note what the children hold; a fork moves no bytes."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.simulate.identities import PromptIdentities
 
 MOST_COMPLETIONS = 10_000_000  # the lengths are drawn up front; more would fill memory before the first step
 BASE_CASE_MAX_SEQ_LEN = 256
@@ -28,12 +29,14 @@ class Workload:
 
     prompt_tokens, output_tokens: int64 [n], each from 1 to 2**31-1.
     arrival_ticks: int64 [n], not decreasing, 100 ns ticks since the first request; None: all are there at once.
+    identities: what the prompts hold; None: no two prompts have anything in common.
     Errors: InvalidArgumentError for other lengths or values. Keeps the arrays it is given; no stream.
     """
 
     prompt_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
     arrival_ticks: NDArray[np.int64] | None = None
+    identities: PromptIdentities | None = None
 
     def __post_init__(self) -> None:
         if len(self.prompt_tokens) != len(self.output_tokens):
@@ -45,6 +48,8 @@ class Workload:
                 raise InvalidArgumentError(f"{name} has a value outside 1 .. {INT32_MAX}; drop such rows first")
         if self.arrival_ticks is not None:
             self._check_arrivals(self.arrival_ticks)
+        if self.identities is not None:
+            self.identities.check(self.prompt_tokens)
 
     def _check_arrivals(self, ticks: NDArray[np.int64]) -> None:
         if len(ticks) != len(self):
@@ -59,7 +64,8 @@ class Workload:
         """Return the first `count` requests (all, if there are fewer) as views of these arrays."""
         count = whole_number(count, "limit", minimum=1)
         ticks = None if self.arrival_ticks is None else self.arrival_ticks[:count]
-        return Workload(self.prompt_tokens[:count], self.output_tokens[:count], ticks)
+        identities = None if self.identities is None else self.identities.first(count)
+        return Workload(self.prompt_tokens[:count], self.output_tokens[:count], ticks, identities)
 
 
 def base_case_requests(seed: int) -> Iterator[tuple[int, int]]:

@@ -1,16 +1,19 @@
-"""Reading request traces: one file a format, found by its first line.
+"""Reading request traces: one file a format, found by its first line, compressed with gzip or not.
 
 A new format is a module like `azure`, with what TraceFormat names, and one entry in FORMATS.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Protocol
 
-from pagedkv.simulate.traces import azure
+from pagedkv.simulate.traces import azure, mooncake
 from pagedkv.simulate.traces.rows import SkippedRow, Trace, TraceRows, cells, shown
 
 __all__ = ["FORMATS", "SkippedRow", "Trace", "read_trace"]
@@ -27,8 +30,9 @@ class TraceFormat(Protocol):
     def read(self, lines: Iterable[str], rows: TraceRows) -> Trace: ...
 
 
-FORMATS: tuple[TraceFormat, ...] = (azure,)
+FORMATS: tuple[TraceFormat, ...] = (azure, mooncake)
 LONGEST_LINE = 1 << 16  # bytes; a binary file may have no line end at all, and must not be read whole
+_GZIP = b"\x1f\x8b"
 
 
 def read_trace(file: str | Path, *, strict: bool = False) -> Trace:
@@ -43,7 +47,11 @@ def read_trace(file: str | Path, *, strict: bool = False) -> Trace:
         raise rows.error(None, None, "is no file name (it holds a NUL); give a readable file")
     try:
         with rows.file.open("rb") as stream:
-            return _read(stream, rows)
+            packed = stream.peek(len(_GZIP)).startswith(_GZIP)
+            return _read(io.BufferedReader(gzip.GzipFile(fileobj=stream)) if packed else stream, rows)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        reason = f"cannot be unpacked after row {rows.rows} (cut or damaged: {error}); give the whole file"
+        raise rows.error(None, None, reason) from error
     except OSError as error:
         raise rows.error(None, None, f"cannot be read ({error.strerror}); give a readable file") from error
 
@@ -52,10 +60,10 @@ def _read(stream: IO[bytes], rows: TraceRows) -> Trace:
     lines = _text_lines(stream)
     first = next(lines, "").removeprefix("\ufeff")
     if not first:
-        raise rows.error(None, None, "is empty; give a trace with a header and rows")
+        raise rows.error(None, None, "is empty; give a trace with rows")
     # NUL and the stand-ins of undecodable bytes are not printable.
     if not first.replace("\t", " ").strip().isprintable():
-        raise rows.error(0, None, "is no text file (binary or compressed?); give the unpacked trace")
+        raise rows.error(0, None, "is no text file (binary?); give a trace as text, or that text packed with gzip")
     for trace_format in FORMATS:
         if trace_format.recognizes(first):
             return trace_format.read(chain((first,), lines), rows)

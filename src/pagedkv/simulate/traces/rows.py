@@ -1,17 +1,20 @@
 """What every trace reader fills in: accepted rows, dropped rows with their reason, and the trace that comes out.
 
 Rows are numbered from 1, the header (if the format has one) being row 0 and blank lines counting, so row r is line
-r + 1 of a CSV file. A *dropped* row has no prompt or no output tokens; a *bad* row cannot be read.
+r + 1 of a CSV file and line r of a JSONL file. A *dropped* row has no prompt or no output tokens; a *bad* row cannot be
+read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from pagedkv.errors import TraceError
+from pagedkv.simulate.identities import join_identities
 from pagedkv.simulate.workload import Workload
 
 LISTED = 20  # dropped and bad rows are all counted; the first few are kept with their reason
@@ -64,6 +67,7 @@ class TraceRows:
     ticks: list[int] = field(default_factory=list)
     prompts: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    identities: list[Sequence[int]] = field(default_factory=list)
     rows: int = 0
     dropped_rows: int = 0
     bad_rows: int = 0
@@ -74,8 +78,8 @@ class TraceRows:
         """Make (not raise) the error for a place in this file."""
         return TraceError(reason, file=str(self.file), row=row, column=column)
 
-    def accept(self, row: int, ticks: int, prompt: int, output: int) -> None:
-        """Take a row with ticks of 100 ns and two positive token counts."""
+    def accept(self, row: int, ticks: int, prompt: int, output: int, identities: Sequence[int] = ()) -> None:
+        """Take a row with ticks of 100 ns, two positive token counts and, in some formats, its prompt's identities."""
         if self.ticks and ticks < self.ticks[-1]:
             self.was_sorted = False
             if self.strict:
@@ -85,6 +89,7 @@ class TraceRows:
         self.ticks.append(ticks)
         self.prompts.append(prompt)
         self.outputs.append(output)
+        self.identities.append(identities)
 
     def drop(self, row: int, column: str, reason: str) -> None:
         """Count a row that is well formed and has nothing to replay."""
@@ -103,19 +108,25 @@ class TraceRows:
         if len(self.skipped) < LISTED:
             self.skipped.append(SkippedRow(row, column, reason))
 
-    def finish(self, format_name: str) -> Trace:
-        """Sort stably, subtract the smallest time, and return the trace. Errors: TraceError if no row is left."""
+    def finish(self, format_name: str, *, tokens_per_id: int | None = None) -> Trace:
+        """Sort stably, subtract the smallest time, and return the trace. Errors: TraceError if no row is left.
+
+        tokens_per_id: tokens that an identity stands for; None: this format has none.
+        """
         if not self.ticks:
             raise self._nothing_left()
         ticks = np.array(self.ticks, dtype=np.int64)
         prompts, outputs = np.array(self.prompts, dtype=np.int64), np.array(self.outputs, dtype=np.int64)
+        identities = self.identities
         if not self.was_sorted:
             order = np.argsort(ticks, kind="stable")
             ticks, prompts, outputs = ticks[order], prompts[order], outputs[order]
+            identities = [identities[place] for place in order.tolist()]
+        known = None if tokens_per_id is None else join_identities(identities, tokens_per_id)
         return Trace(
             file=str(self.file),
             format=format_name,
-            workload=Workload(prompts, outputs, ticks - ticks[0]),
+            workload=Workload(prompts, outputs, ticks - ticks[0], known),
             rows=self.rows,
             dropped_rows=self.dropped_rows,
             bad_rows=self.bad_rows,
@@ -125,7 +136,7 @@ class TraceRows:
 
     def _nothing_left(self) -> TraceError:
         if not self.skipped:
-            return self.error(None, None, "there are no rows below the header; give a trace with requests")
+            return self.error(None, None, "there are no rows; give a trace with requests")
         first = self.skipped[0]
         reason = f"none of the {self.rows} rows can be replayed; the first: {first.reason}"
         return self.error(first.row, first.column, reason)
