@@ -1,4 +1,4 @@
-"""Mooncake's traces: one object a line with the identities of the prompt; what is dropped, refused and counted (R1, R3)."""
+"""Mooncake's traces: one object a line with the identities of its prompt; what is dropped and what refused (R1, R3)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_columns_units_and_order(tmp_path: Path) -> None:
     assert identities(trace) == [[0, 1], [2, 0, 2], [2]]  # numbered anew, equal where the file's are equal
     assert load.identities is not None
     assert load.identities.tokens_per_id == 512
-    assert identities(Trace(**{f: getattr(trace, f) for f in Trace.__slots__} | {"workload": load.first(1)})) == [
-        [0, 1]
-    ]
+    one = load.first(1).identities
+    assert one is not None
+    assert (len(one), one.ids.tolist()) == (1, [0, 1])
 
 
 def test_strict_refuses_times_that_go_back(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_line_of_any_length_is_one_row(tmp_path: Path) -> None:
 def test_a_packed_file_that_ends_early(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "trace.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(row(i, 1, 1, (i * i,)) for i in range(3000)).encode())[:-cut])
-    with pytest.raises(TraceError, match="cannot be unpacked after row [0-9]+ .cut or damaged"):
+    with pytest.raises(TraceError, match=r"cannot be unpacked after row \d+ \(cut or damaged"):
         read_trace(file)
 
 

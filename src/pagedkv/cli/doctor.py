@@ -89,7 +89,7 @@ def _cuda() -> None:
         _say(f"GPU {gpu.ordinal}", _in_words(gpu))
     problems = find_problems(driver, packages)
     for problem in problems:
-        print(f"  problem: {problem.what}")
+        print(f"  problem: {' '.join(problem.what.split())}")  # a library's own message may have lines
         print(f"     mend: {problem.mend}")
     if not driver.gpus:
         print("  note: no GPU can be used here; everything but device 'cuda:N' works without one")
