@@ -20,7 +20,7 @@ from benchmarks.table import render
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen benchmarks; 0 whatever the verdicts are, 1 if one could not be measured."""
     options = parse(arguments)
-    settings = Settings(options.tiny, options.vllm_results, options.traces)
+    settings = Settings(options.tiny, options.vllm_results, options.traces, options.sglang_results)
     report = opening()
     failures = 0
     for benchmark in options.names or BENCHMARKS:
@@ -46,6 +46,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", type=benchmark_named, metavar="NAMES", help=f"all, or of: {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="machine, versions and figures")
     parser.add_argument("--vllm-results", type=Path, metavar="DIR", help="JSON of vLLM's b2, b3 and b6")
+    parser.add_argument("--sglang-results", type=Path, metavar="FILE", help="what SGLang's benchmark printed")
     traces = os.environ.get("PAGEDKV_TRACE_DIR")
     parser.add_argument("--traces", type=Path, default=traces and Path(traces), metavar="DIR", help="request traces")
     parser.add_argument("--tiny", action="store_true", help="sizes whose timings mean nothing")

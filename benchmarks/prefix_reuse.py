@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import vllm_results
+from benchmarks import sglang_results, vllm_results
 from benchmarks.batch import BLOCK_SIZE
 from benchmarks.clock import Sample, Stopwatch, calibrate, interleave
 from benchmarks.report import Benchmark, Row, Settings, Target, timed
@@ -99,6 +99,7 @@ def run(settings: Settings) -> list[Row]:
         evicted(pools[first], rounds),
         evicted(pools[scattered], rounds, scattered),
     ]
+    rows += conversation(settings, tokens, rounds)
     for pool in pools.values():
         pool.manager.check()
     return rows
@@ -127,6 +128,39 @@ def evicted(pool: CachedPrompts, rounds: int, name: str = "") -> Row:
         manager.free([1, 2] if clean else [2])
     case = "eviction inside an allocation, a block" + (f", {name}" if name else "")
     return timed(case, samples, target_us=EVICTION_TARGET_US)
+
+
+def conversation(settings: Settings, tokens: int, rounds: int) -> list[Row]:
+    """A conversation that came in turns, found again as a whole; SGLang's median beside our median."""
+    turn = settings.pick(512, 32)
+    manager = KVCacheManager(2 * tokens // BLOCK_SIZE, BLOCK_SIZE, prefix_caching=True)
+    said = np.random.default_rng(3).integers(0, 128_256, tokens + 1, dtype=np.int32)
+    for end in range(turn, tokens + 1, turn):
+        cached = manager.admit(0, said[:end], max_hit_tokens=end).cached_tokens
+        manager.append([0], [end - cached])
+        manager.commit([0], [end])
+        manager.free([0])
+
+    def again() -> Sample:
+        watch = Stopwatch()
+        cached = manager.admit(0, said, reserve=0).cached_tokens
+        sample = watch.stop()
+        assert cached == tokens
+        manager.free([0])
+        return sample
+
+    ours = timed(f"conversation of {tokens // turn} turns: match, reference", interleave({"": again}, rounds)[""])
+    theirs = None if settings.sglang_results is None else sglang_results.chain_match_us(settings.sglang_results)
+    if theirs is None or ours.spread is None:
+        return [ours]
+    mine = ours.spread.wall_median
+    note = f"medians: match and indices {theirs:.1f} us there, match and references {mine:.1f} us here"
+    return [
+        ours,
+        Row(
+            "the same, times faster than SGLang's Rust core", theirs / mine, "x", Target(1.0, at_least=True), note=note
+        ),
+    ]
 
 
 def against_vllm(settings: Settings, ours: Row, fn: str) -> list[Row]:

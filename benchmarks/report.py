@@ -83,6 +83,7 @@ class Settings:
     tiny: bool = False
     vllm_results: Path | None = None
     trace_directory: Path | None = None
+    sglang_results: Path | None = None
 
     def pick(self, full: T, tiny: T) -> T:
         return tiny if self.tiny else full
