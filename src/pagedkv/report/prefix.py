@@ -30,10 +30,8 @@ def cache_dashboard(document: Document) -> Report:
     """Return the report of a replay of the cache alone. Pure."""
     config, figures, trace = document["config"], document["figures"], document["trace"]
     done = f"{count(figures['completed'])} of {count(figures['requests'])} requests replayed"
-    if document["outcome"] == "FAIL":
-        closing = f"{'; '.join(document['failures'])} ({done})"
-    else:
-        closing = f"{done}; {'stopped' if document['outcome'] == 'INTERRUPTED' else 'the checks of the manager hold'}"
+    failed = "; ".join(document["failures"])
+    end = {"PASS": "the manager's checks hold", "INTERRUPTED": "stopped", "FAIL": failed}[document["outcome"]]
     return Report(
         title=f"pagedkv simulate {document['versions']['pagedkv']}",
         banner=banner(document),
@@ -44,7 +42,7 @@ def cache_dashboard(document: Document) -> Report:
         ),
         notes=(*document["notes"], *skipped_rows(trace)),
         outcome=document["outcome"],
-        closing=closing,
+        closing=f"{done}; {end}",
     )
 
 

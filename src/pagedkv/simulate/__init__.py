@@ -10,6 +10,7 @@ from __future__ import annotations
 from pagedkv.simulate.cache_replay import CacheReplay, CacheReplayResult
 from pagedkv.simulate.device import DeviceChoice, choose_device
 from pagedkv.simulate.groups import Groups
+from pagedkv.simulate.identities import PromptIdentities, join_identities
 from pagedkv.simulate.simulator import Load, PoolSpec, Simulation, SimulationResult
 from pagedkv.simulate.traces import Trace, read_trace
 from pagedkv.simulate.workload import Workload, base_case, base_case_requests
@@ -21,6 +22,7 @@ __all__ = [
     "Groups",
     "Load",
     "PoolSpec",
+    "PromptIdentities",
     "Simulation",
     "SimulationResult",
     "Trace",
@@ -28,5 +30,6 @@ __all__ = [
     "base_case",
     "base_case_requests",
     "choose_device",
+    "join_identities",
     "read_trace",
 ]
