@@ -42,9 +42,7 @@ void SequenceStore::check_fits(SeqId id, std::int64_t target) const {
 // Blocks to take besides the `hits` matched ones; throws if there are too few, matched ones not counted as free.
 std::int64_t SequenceStore::take_prefix(std::int64_t hits, std::int64_t wanted) {
     const std::int64_t needed = std::max<std::int64_t>(0, wanted - hits);
-    std::int64_t revived = 0;
-    for (std::int64_t i = 0; i < hits; ++i)
-        if (blocks_.state(matched_[static_cast<std::size_t>(i)]) == BlockState::cached) ++revived;
+    const std::int64_t revived = blocks_.count_cached({matched_.data(), static_cast<std::size_t>(hits)});
     const std::int64_t available = blocks_.available() - revived;
     // The watermark keeps room for running sequences to grow; a sequence that takes nothing cannot hurt them.
     if (needed + revived == 0 || needed + options_.watermark <= available) return needed;
@@ -90,11 +88,9 @@ void SequenceStore::admit(SeqId id, const Prompt& prompt, const Admit& how, Admi
     s.group = ForkGroups::kNone;
     s.live = true;
     // Matched blocks first: what is taken afterwards may evict, and must not evict them.
-    for (std::int64_t i = 0; i < hits; ++i) {
-        const BlockId b = matched_[static_cast<std::size_t>(i)];
-        blocks_.acquire(b);
-        s.table.push(b);
-    }
+    const std::span<const BlockId> matched(matched_.data(), static_cast<std::size_t>(hits));
+    blocks_.acquire(matched);
+    s.table.replace_from(0, matched);
     for (std::int64_t i = 0; i < needed; ++i) s.table.push(blocks_.take());
     logical_blocks_ += hits + needed;
     set_length(s, cached);

@@ -53,14 +53,44 @@ BlockId BlockAllocator::take() {
     return b;
 }
 
-void BlockAllocator::acquire(BlockId b) {
-    Word& w = word(b);
-    if (w.refs == 0) {
-        revive(b);
-    } else if (w.refs == pins_[at(b)]) {
-        --pinned_only_;
+std::int32_t BlockAllocator::count_cached(std::span<const BlockId> blocks) const {
+    std::int32_t count = 0;
+    for (const BlockId b : blocks) count += state(b) == BlockState::cached ? 1 : 0;
+    return count;
+}
+
+void BlockAllocator::acquire(std::span<const BlockId> chain) {
+    for (std::size_t i = 0; i < chain.size();) {
+        const BlockId b = chain[i];
+        Word& w = word(b);
+        if (state(b) == BlockState::cached) {
+            i += revive_neighbors(chain.subspan(i));
+            continue;
+        }
+        if (w.refs == 0) revive(b);
+        else if (w.refs == pins_[at(b)]) --pinned_only_;
+        ++w.refs;
+        ++i;
     }
-    ++w.refs;
+}
+
+// A chain that was given back at once lies in one piece of the list, its head last: that piece is cut out at its ends.
+std::size_t BlockAllocator::revive_neighbors(std::span<const BlockId> chain) {
+    const BlockId behind = word(chain[0]).next;
+    std::size_t n = 0;
+    for (bool more = true; more; ++n) {
+        Word& w = word(chain[n]);
+        stored_ += w.fill;
+        w.refs = 1;
+        w.state = static_cast<std::uint32_t>(BlockState::in_use) & 3U;
+        more = n + 1 < chain.size() && w.prev == chain[n + 1];
+    }
+    const BlockId before = word(chain[n - 1]).prev;
+    (before >= 0 ? word(before).next : cached_list_.head) = behind;
+    (behind >= 0 ? word(behind).prev : cached_list_.tail) = before;
+    cached_ -= static_cast<std::int32_t>(n);
+    in_use_ += static_cast<std::int32_t>(n);
+    return n;
 }
 
 void BlockAllocator::release(BlockId b, Step after, std::int32_t holders) {

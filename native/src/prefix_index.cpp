@@ -1,6 +1,7 @@
 // The prefix index: construction, match, publish.
 #include "pagedkv/prefix_index.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -30,10 +31,8 @@ inline void prefetch_for_read([[maybe_unused]] const void* address) {
 // Blocks of 16 tokens are the usual ones; a comparison of known length needs no call and no branch a word.
 inline bool equal_tokens(const std::int32_t* a, const std::int32_t* b, std::size_t n) {
     if (n != 16) return std::memcmp(a, b, n * sizeof *a) == 0;
-    std::uint64_t x[8], y[8], differ = 0;
-    std::memcpy(x, a, sizeof x);
-    std::memcpy(y, b, sizeof y);
-    for (std::size_t i = 0; i < 8; ++i) differ |= x[i] ^ y[i];
+    std::int32_t differ = 0;
+    for (std::size_t i = 0; i < 16; ++i) differ |= a[i] ^ b[i];
     return differ == 0;
 }
 }  // namespace
@@ -107,13 +106,16 @@ std::int64_t PrefixIndex::match(const PrefixKey& key, std::int64_t most, BlockId
         const RunId child = run(r).child;
         if (child >= 0) prefetch_run(child);
         if (child >= 0 && run(child).child >= 0) prefetch_for_read(&run(run(child).child));
-        for (std::int32_t i = 0; i < run(r).length; ++i) {
-            const BlockId b = run(r).blocks[i];
-            if (!holds(b, tokens, extra_at(found))) return found;
-            out[found] = b;
+        const Run& here = run(r);
+        const bool plain = here.special == 0 && key.extras.empty();
+        const auto nodes = static_cast<std::int32_t>(std::min<std::int64_t>(here.length, most - found));
+        for (std::int32_t i = 0; i < nodes; ++i) {
+            const BlockId b = here.blocks[i];
+            if (plain ? !equal_tokens(tokens_of(b), tokens, size_) : !holds(b, tokens, extra_at(found))) return found;
+            out[found++] = b;
             tokens += size_;
-            if (++found == most) return found;
         }
+        if (found == most) return found;
         // An only child is compared as it is.
         r = child >= 0 && run(child).next >= 0 ? find_child(r, tokens, extra_at(found)) : child;
     }
@@ -152,6 +154,7 @@ void PrefixIndex::publish(BlockId parent, std::int32_t salt, BlockId b, const st
 void PrefixIndex::put(BlockId b, Node node, std::int32_t with) {
     const BlockId first = run(node.run).blocks[node.column];
     place(b) = Place{node.run, b, b, (with << 4) | node.column};
+    if (with != kNoExtra) run(node.run).special = 1;
     if (first == b) {
         ++nodes_;
         report_stored(node);

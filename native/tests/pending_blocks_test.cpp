@@ -99,7 +99,7 @@ TEST(the_latest_of_several_steps_counts) {
     for (const bool later_first : {true, false}) {
         BlockAllocator pool(1, 0, 0);
         const BlockId b = pool.take();
-        pool.acquire(b);
+        pool.acquire({&b, 1});
         pool.release(b, later_first ? 8 : 4);
         pool.release(b, later_first ? 4 : 8);
         CHECK(pool.state(b) == BlockState::pending);

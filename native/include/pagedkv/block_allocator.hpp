@@ -72,8 +72,9 @@ public:
 
     // Trusted operations for page tables; none can fail.
     BlockId take();           // needs available() >= 1; clean first, then evicts; refs 1, fill 0
-    // One more reference to a block in use, or to a findable one that is free or pending: it comes back with its content.
-    void acquire(BlockId b);
+    // One more reference to blocks in use, or to findable ones that are free or pending: they come back with their content.
+    void acquire(std::span<const BlockId> chain);
+    std::int32_t count_cached(std::span<const BlockId> blocks) const;
     void share(BlockId b, std::int32_t holders) { word(b).refs += holders; }  // the same, where a page table holds it
     // Less references; at zero pending until retire(after), then cached or clean.
     void release(BlockId b, Step after, std::int32_t holders = 1);
@@ -133,6 +134,7 @@ private:
     void insert_after(List& list, BlockId where, BlockId b);
     void unlink(List& list, BlockId b);
     void revive(BlockId b);
+    std::size_t revive_neighbors(std::span<const BlockId> chain);
     void set_unpublished(BlockId b);
     void check_lists() const;
 

@@ -77,7 +77,7 @@ private:
         std::uint64_t serial;  // of node 0; the others follow
         BlockId blocks[kRun];
         std::int32_t salt;
-        std::int32_t unused;
+        std::int32_t special;  // whether digests cover any node, or once did
     };
     struct Place {  // where a published block is
         RunId run;
