@@ -28,13 +28,13 @@ def read(traces: Path, name: str) -> Workload:
     return read_trace(traces / "mooncake-fast25" / FILES[name], strict=True).workload
 
 
-def plain_lru(prompts: Sequence[Sequence[int]], capacity: int) -> tuple[list[int], int]:
-    """Leading ids that are there, a request, and the ids left: the last id of a prompt is touched first."""
+def plain_lru(prompts: Sequence[Sequence[int]], capacity: int, *, root_first: bool = False) -> tuple[list[int], int]:
+    """Leading ids that are there, a request, and the ids left: the last id of a prompt is touched first, or the first."""
     known: OrderedDict[int, None] = OrderedDict()
     found = []
     for prompt in prompts:
         found.append(next((place for place, identity in enumerate(prompt) if identity not in known), len(prompt)))
-        for identity in reversed(prompt):
+        for identity in prompt if root_first else reversed(prompt):
             known[identity] = None
             known.move_to_end(identity)
             if len(known) > capacity:
@@ -66,7 +66,11 @@ def test_every_exact_value_is_compared(oracle: dict[str, Any]) -> None:
 
 
 def test_figure_9_of_fast25(oracle: dict[str, Any], traces: Path) -> None:
-    """The synthetic trace's curve over tokens. Two of its ten points are off by more, and are so in plain LRU."""
+    """The synthetic trace's curve over tokens: within 0.003 at eight of its ten points.
+
+    The paper's cache evicts heads first, which costs it hits while a prompt is larger than the pool: with that policy
+    the second point is right too. The eighth is 0.004 below what is printed with either.
+    """
     load = read(traces, "synthetic")
     off = []
     for tokens, printed in oracle["mooncake_fast25_fig9_printed"]["Synthetic"]:
@@ -76,6 +80,16 @@ def test_figure_9_of_fast25(oracle: dict[str, Any], traces: Path) -> None:
         if abs(figure - printed) > 0.003:
             off.append(int(tokens) // 512)
     assert off == [195, 19_538]
+
+
+def test_figure_9_where_the_pool_is_smaller_than_a_prompt_is_that_of_heads_first(
+    oracle: dict[str, Any], traces: Path
+) -> None:
+    load = read(traces, "synthetic")
+    full = [int(tokens) // 512 for tokens in load.prompt_tokens]
+    for tokens, printed in oracle["mooncake_fast25_fig9_printed"]["Synthetic"][:2]:
+        found, _ = plain_lru(lists(load), int(tokens) // 512, root_first=True)
+        assert sum(map(min, found, full)) / sum(full) == pytest.approx(printed, abs=0.003)
 
 
 @pytest.mark.parametrize("capacity", [195, 19_538])
