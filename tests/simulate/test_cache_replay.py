@@ -29,7 +29,7 @@ def read(traces: Path, name: str) -> Workload:
 
 
 def plain_lru(prompts: Sequence[Sequence[int]], capacity: int, *, root_first: bool = False) -> tuple[list[int], int]:
-    """Leading ids that are there, a request, and the ids left: the last id of a prompt is touched first, or the first."""
+    """Leading ids that are there, a request, and the ids left; the last id of a prompt is touched first, or last."""
     known: OrderedDict[int, None] = OrderedDict()
     found = []
     for prompt in prompts:
