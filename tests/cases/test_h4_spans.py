@@ -93,7 +93,7 @@ def test_h4_a_digest_that_contains_another_span(make: Make) -> None:
     cache = make(8, 4)
     two: Spans = [(0, 1, b"x"), (1, 2, b"y")]
     for order in ("<", ">"):
-        for fields in ((1, 2, 0, 1), (1, 2, 1), (1, 1, 0, 1)):
+        for fields in ((1, 2, 0, 1), (1, 2, 0), (1, 2, 1), (1, 2), (1, 1, 0, 1)):
             clever = b"x" + struct.pack(f"{order}{len(fields)}q", *fields) + b"y"
             assert cache.found(TOKENS, spans=[(0, 1, clever)]) == 0
             cache.once(TOKENS, spans=[(0, 1, clever)])
@@ -136,6 +136,16 @@ def test_h4_a_cut_image_is_published_no_more(make: Make) -> None:
     assert cache.found(TOKENS) == 0
     assert cache.found(TOKENS, spans=[(3, 7, A)]) == 4
     assert cache.found(TOKENS, spans=[(3, 5, A)]) == 4
+    assert cache.found(TOKENS, spans=[(3, 4, A)]) == 4, "token 4 is still the image's"
+
+
+def test_h4_an_image_that_ends_where_the_cut_block_starts_is_not_cut(make: Make) -> None:
+    cache = make(8, 4)
+    cache.compute(1, TOKENS, spans=[(2, 4, A)])
+    cache.truncate([1], [5])
+    cache.append([1], [4], tokens=[7, 1, 1, 1])
+    cache.commit([1], [9])
+    assert cache.found([*TOKENS[:6], 1, 1, 1], spans=[(2, 4, A)]) == 8
 
 
 @pytest.mark.parametrize(("keep_blocks", "image"), [(False, 8), (True, 4)])
