@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .contents import Content, ModelIndex
+from .event_record import EventRecord
 from .refusal import bad_argument, bad_state, never_fits, out_of_blocks
 
 
@@ -31,6 +33,8 @@ class ModelPool:
     """All blocks of one manager."""
 
     num_blocks: int
+    prefix_caching: bool = False
+    contents: ModelIndex = field(init=False)
     blocks: list[ModelBlock] = field(init=False)
     clean: list[int] = field(init=False)  # last in, first out; block 0 first on a new pool
     cached: list[int] = field(init=False, default_factory=list)  # least recently released first
@@ -40,6 +44,7 @@ class ModelPool:
     peak_allocated: int = 0
 
     def __post_init__(self) -> None:
+        self.contents = ModelIndex(EventRecord(limit=4 * self.num_blocks))
         self.blocks = [ModelBlock() for _ in range(self.num_blocks)]
         self.clean = list(reversed(range(self.num_blocks)))
 
@@ -82,6 +87,7 @@ class ModelPool:
         else:
             block = self.cached.pop(0)
             self.evictions += 1
+            self.lose_content(block)
         self.blocks[block] = ModelBlock()
         return block
 
@@ -127,8 +133,39 @@ class ModelPool:
         """The sole holder overwrites what was findable; only its own tokens are left."""
         entry = self.blocks[block]
         if entry.published:
-            entry.published = False
+            self.lose_content(block)
             entry.fill = min(entry.fill, tokens_kept)
+
+    # -- what prefix reuse adds: published blocks are found by their content --
+
+    def publish_content(self, block: int, content: Content) -> None:
+        self.blocks[block].published = True
+        self.contents.publish(block, content)
+
+    def lose_content(self, block: int) -> None:
+        """What nobody can reach any more goes with it, before anything else happens to the block."""
+        self.blocks[block].published = False
+        for other in self.contents.lost(block):
+            self._withdraw(other)
+
+    def forget_contents(self) -> None:
+        for block in self.contents.clear():
+            self._withdraw(block)
+
+    def revive(self, block: int) -> None:
+        """A findable block that nobody holds comes back into use with its content."""
+        if block in self.cached:
+            self.cached.remove(block)
+        self.pending = [entry for entry in self.pending if entry[1] != block]
+
+    def _withdraw(self, block: int) -> None:
+        """Nothing finds the block any more: held ones stay with their holders, a cached one is just a clean one."""
+        self.blocks[block].published = False
+        if block in self.cached:
+            self.cached.remove(block)
+            self._make_free(block)
+        elif self.blocks[block].refs == 0:
+            self._forget_unfindable(block)
 
     def retire(self, step: int) -> None:
         self.retired_step = max(self.retired_step, step)
@@ -157,9 +194,7 @@ class ModelPool:
             if self.blocks[block].refs == 0 and not self.blocks[block].published:
                 raise bad_state()
         for block in ids:
-            if block in self.cached:
-                self.cached.remove(block)
-            self.pending = [entry for entry in self.pending if entry[1] != block]
+            self.revive(block)
             self.blocks[block].pins += 1
         self.note_peak()
 
@@ -175,19 +210,16 @@ class ModelPool:
             self.park_if_unheld(block)
 
     def publish(self, ids: list[int]) -> None:
-        if any(self.blocks[block].refs == 0 for block in ids):
+        """By hand only where the manager does not publish by itself."""
+        if self.prefix_caching or any(self.blocks[block].refs == 0 for block in ids):
             raise bad_state()
         for block in ids:
             self.blocks[block].published = True
 
     def unpublish(self, ids: list[int]) -> None:
-        """A cached block that is no longer findable is just a clean one; a clean one has nothing to withdraw."""
+        """Like an eviction, but the block stays where it is; a clean one has nothing to withdraw."""
         if any(self.state(block) == "CLEAN" for block in ids):
             raise bad_state()
         for block in ids:
-            self.blocks[block].published = False
-            if block in self.cached:
-                self.cached.remove(block)
-                self._make_free(block)
-            elif self.blocks[block].refs == 0:
-                self._forget_unfindable(block)
+            self.lose_content(block)
+            self._withdraw(block)

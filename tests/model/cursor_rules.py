@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from hypothesis.strategies import DataObject
 
-from .drawing import drawn_batch, drawn_form, lengths, maybe, seldom
+from .drawing import drawn_batch, drawn_form, drawn_tokens, lengths, maybe, seldom
 from .harness import Harness
 
 
@@ -19,21 +19,27 @@ class CursorRules(Harness):
         ids = drawn_batch(data, self.live)
         upto = [self._drawn_length(data, seq_id) for seq_id in ids]
         live = [(self.model.sequences[s], n) for s, n in zip(ids, upto, strict=True) if s in self.model.sequences]
-        total = sum(max(0, n - sequence.known) for sequence, n in live)
-        total += seldom(data)
+        tokens = [token for sequence, n in live for token in self._late_ids(data, sequence.seq_id, n)]
+        tokens += [0] * seldom(data)
         before = {sequence.seq_id: sequence.length for sequence, _ in live}
         outcome = self.both(
-            lambda: self.model.commit(ids, upto, tokens=total if give_tokens else None),
+            lambda: self.model.commit(ids, upto, tokens=tokens if give_tokens else None),
             lambda: self.manager.commit(
                 drawn_form(data, ids, "int64"),
                 drawn_form(data, upto, "int32"),
-                tokens=drawn_form(data, range(total), "int32") if give_tokens else None,
+                tokens=drawn_form(data, tokens, "int32") if give_tokens else None,
             ),
         )
         if outcome.error is None:
             for sequence, _ in live:
                 new = range(before[sequence.seq_id], sequence.length)
                 self.memory.write(sequence.seq_id, sequence.slots(new))
+
+    def _late_ids(self, data: DataObject, seq_id: int, upto: int) -> list[int]:
+        """What was written without its ids, and what the commit itself adds."""
+        sequence = self.model.sequences[seq_id]
+        written = self.memory.tokens(seq_id)[sequence.known : upto]
+        return written + drawn_tokens(data, max(0, upto - sequence.known - len(written)))
 
     def _drawn_length(self, data: DataObject, seq_id: int) -> int:
         """Up to the capacity, seldom one beyond: both sides of that limit are hit."""

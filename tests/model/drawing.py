@@ -48,6 +48,12 @@ def drawn_form(data: DataObject, values: Sequence[int], dtype: str) -> Any:
     return array
 
 
+def drawn_tokens(data: DataObject, count: int) -> list[int]:
+    """Token ids of two kinds, so that sequences often say the same; a few draws at any length."""
+    bits = data.draw(st.integers(0, 255)) if count else 0
+    return [bits >> (place % 8) & 1 for place in range(count)]
+
+
 def lengths(most: int) -> SearchStrategy[int]:
     return st.integers(0, most)
 

@@ -12,6 +12,7 @@ from hypothesis.strategies import DataObject
 
 from .drawing import SEQ_IDS, STRANGER, drawn_batch, drawn_form, lengths, maybe, seldom
 from .harness import Harness
+from .prompts import Prompt
 
 CHILD_IDS = (*SEQ_IDS, *range(20, 30))
 MOST_LIVE = 12  # more than that, and nearly all growth is refused
@@ -66,11 +67,8 @@ class ForkRules(Harness):
     def start_a_group(self, data: DataObject, prompt: int, tokens: int) -> None:
         """A prompt, mostly with a block that is full only in part, and children that go their own ways."""
         parent = self._drawn_children(data, least=1)[0]
-        outcome = self.both(
-            lambda: self.model.admit(parent, prompt, 0), lambda: self.manager.admit(parent, range(prompt), reserve=0)
-        )
-        if outcome.error is None:
-            self._append(data, [parent], [prompt])
+        if self.admit_prompt(parent, Prompt(tuple(range(prompt))), 0).error is None:
+            self.append_rest(parent)
             self._diverge(data, parent, self._drawn_children(data, least=1), tokens)
 
     def _diverge(self, data: DataObject, parent: int, children: list[int], tokens: int) -> None:

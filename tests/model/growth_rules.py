@@ -10,8 +10,9 @@ from hypothesis.strategies import DataObject
 
 from pagedkv import StepPlan
 
-from .drawing import SEQ_IDS, drawn_batch, drawn_form, lengths, maybe, seldom
+from .drawing import SEQ_IDS, drawn_batch, drawn_form, drawn_tokens, lengths, maybe, seldom
 from .harness import Harness
+from .prompts import Prompt
 
 
 class GrowthRules(Harness):
@@ -26,15 +27,13 @@ class GrowthRules(Harness):
         tries=st.booleans(),
     )
     def admit(self, data: DataObject, seq_id: int, prompt: int, reserve: int | None, salt: bytes, tries: bool) -> None:
-        tokens = drawn_form(data, range(100, 100 + prompt), "int32")
+        tokens = range(100, 100 + prompt)
         call, both = (self.manager.try_admit, self.both_try) if tries else (self.manager.admit, self.both)
         outcome = both(
-            lambda: self.model.admit(seq_id, prompt, reserve),
-            lambda: call(seq_id, tokens, salt=salt, reserve=reserve),
+            lambda: self.model.admit(seq_id, Prompt(tuple(tokens), salt), reserve),
+            lambda: call(seq_id, drawn_form(data, tokens, "int32"), salt=salt, reserve=reserve),
         )
-        if outcome.error is None:
-            row, admission = outcome.value
-            assert (admission.seq_id, admission.row, admission.cached_tokens) == (seq_id, row, 0)
+        self.admitted(seq_id, outcome)
 
     @precondition(lambda self: len(self.model.sequences) < len(SEQ_IDS))
     @rule(data=st.data(), tokens=st.integers(0, 3), reserve=maybe(st.integers(0, 4), one_in=4))
@@ -43,15 +42,8 @@ class GrowthRules(Harness):
         seq_id = data.draw(st.sampled_from([s for s in SEQ_IDS if s not in self.model.sequences]))
         prompt = tokens * self.model.block_size + data.draw(lengths(self.model.block_size - 1))
         room = None if reserve is None else reserve * self.model.block_size
-        outcome = self.both(
-            lambda: self.model.admit(seq_id, prompt, room),
-            lambda: self.manager.admit(seq_id, range(prompt), reserve=room),
-        )
-        if outcome.error is None:
-            outcome = self.both(
-                lambda: self.model.append([seq_id], [prompt]), lambda: self.manager.append([seq_id], [prompt])
-            )
-            self.carry_out([seq_id], outcome)
+        if self.admit_prompt(seq_id, Prompt(tuple(range(prompt))), room).error is None:
+            self.append_rest(seq_id)
 
     @precondition(lambda self: self.live)
     @rule(data=st.data(), partial=st.booleans(), tries=st.booleans(), give_tokens=st.booleans())
@@ -59,11 +51,10 @@ class GrowthRules(Harness):
         ids = drawn_batch(data, self.live)
         most = 2 * self.model.block_size + 1
         counts = [data.draw(lengths(most)) for _ in ids]
-        total = sum(counts) + seldom(data)
-        tokens = list(range(total)) if give_tokens else None
+        tokens = drawn_tokens(data, sum(counts) + seldom(data)) if give_tokens else None
         call, both = (self.manager.try_append, self.both_try) if tries else (self.manager.append, self.both)
         outcome = both(
-            lambda: self.model.append(ids, counts, tokens=total if give_tokens else None, partial=partial),
+            lambda: self.model.append(ids, counts, tokens=tokens, partial=partial),
             lambda: call(
                 drawn_form(data, ids, "int64"),
                 drawn_form(data, counts, "int32"),

@@ -7,18 +7,22 @@ from collections.abc import Callable, Sequence
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-from pagedkv import KVCacheManager, StepPlan
+from pagedkv import Admission, KVCacheManager, StepPlan
 
 from .compare import Outcome, actual, assert_same, expected, plan_lists
 from .drawing import maybe
 from .memory import Memory
 from .plan import ModelPlan
+from .prompts import Prompt
 from .reference import ModelManager
 from .refusal import RefusalError
 
 
 class Harness(RuleBasedStateMachine):
     """Every operation runs on the model first; then the manager must do, or refuse, exactly the same."""
+
+    prefix_caching = False
+    constant_hash = False  # every look-up of a prompt meets everything that is findable
 
     model: ModelManager
     manager: KVCacheManager
@@ -35,13 +39,17 @@ class Harness(RuleBasedStateMachine):
         self, num_blocks: int, block_size: int, max_tokens: int | None, watermark: int, scratch_blocks: int
     ) -> None:
         watermark = min(watermark, num_blocks - 1)
-        self.model = ModelManager(num_blocks, block_size, max_tokens, watermark, scratch_blocks)
+        self.model = ModelManager(
+            num_blocks, block_size, max_tokens, watermark, scratch_blocks, prefix_caching=self.prefix_caching
+        )
         self.manager = KVCacheManager(
             num_blocks,
             block_size,
             max_tokens=max_tokens,
             watermark=watermark,
             scratch_blocks=scratch_blocks,
+            prefix_caching=self.prefix_caching,
+            _constant_hash=self.constant_hash,
         )
         self.memory = Memory(self.model)
 
@@ -63,6 +71,39 @@ class Harness(RuleBasedStateMachine):
             return self.both(lambda: _replay(want), on_manager)
         assert on_manager() is None
         return want
+
+    def admitted(self, seq_id: int, outcome: Outcome) -> None:
+        """Compare what an admission answered; a hit's tokens are in memory already."""
+        if outcome.error is None:
+            want, got = outcome.value
+            assert isinstance(got, Admission)
+            assert (got.seq_id, got.row, got.cached_tokens) == (seq_id, *want)
+            self.memory.take_over(seq_id)
+
+    def admit_prompt(self, seq_id: int, prompt: Prompt, reserve: int | None) -> Outcome:
+        outcome = self.both(
+            lambda: self.model.admit(seq_id, prompt, reserve),
+            lambda: self.manager.admit(
+                seq_id,
+                prompt.tokens,
+                salt=prompt.salt,
+                reserve=reserve,
+                max_hit_tokens=prompt.max_hit_tokens,
+                spans=prompt.spans,
+            ),
+        )
+        self.admitted(seq_id, outcome)
+        return outcome
+
+    def append_rest(self, seq_id: int) -> Outcome:
+        """The tokens of the prompt that did not come from the cache."""
+        sequence = self.model.sequences[seq_id]
+        count = sequence.known - sequence.length
+        outcome = self.both(
+            lambda: self.model.append([seq_id], [count]), lambda: self.manager.append([seq_id], [count])
+        )
+        self.carry_out([seq_id], outcome)
+        return outcome
 
     def same_plan(self, outcome: Outcome) -> ModelPlan | None:
         """Compare the plan of a growth with the model's and carry it out; None if the call was refused."""

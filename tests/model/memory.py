@@ -1,7 +1,7 @@
 """What a pool would do with the plans, one tag a slot: shows silent corruption where ids and counts still look right.
 
 Every written token gets a tag that is never used again. A plan is carried out like on a device: all copies read before
-any of them writes, then the table entries, then the step's own writes.
+any of them writes, then the table entries, then the step's own writes. Behind each tag is what was written there.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from .contents import Content
+from .meaning import Meanings, Written
 from .plan import ModelPlan
 from .reference import ModelManager
 
@@ -23,6 +25,8 @@ class Memory:
         self.written: dict[int, list[int]] = {}  # sequence id -> the tag of each of its tokens
         self._protected: dict[int, list[int]] = {}  # block -> tags that must stay while others rely on them
         self._tags = count(1)
+        self._meanings = Meanings()
+        self._behind: dict[int, Written] = {}  # by tag
 
     def apply(self, plan: ModelPlan) -> None:
         sources = [source for source, _ in plan.copies]
@@ -37,11 +41,30 @@ class Memory:
             self.tables[row, column] = block
 
     def write(self, seq_id: int, slots: Sequence[int]) -> None:
-        """The sequence's next tokens, at these slots."""
+        """The sequence's next tokens, at these slots. A token whose id nobody gave yet is made up."""
+        text = self.model.sequences[seq_id].text
+        written = self.written.setdefault(seq_id, [])
         for slot in slots:
-            tag = next(self._tags)
+            tag, position = next(self._tags), len(written)
+            token = text.ids[position] if position < len(text.ids) else tag % 3 % 2
+            before = self._behind[written[-1]].meaning if written else self._meanings.of_salt(text.salt)
+            self._behind[tag] = Written(token, self._meanings.behind(before, token, text.cover(position)))
             self.slots[slot] = tag
-            self.written.setdefault(seq_id, []).append(tag)
+            written.append(tag)
+
+    def tokens(self, seq_id: int) -> list[int]:
+        """The ids of all that a sequence has, as far as the engine is concerned: also those not given yet."""
+        return [self._behind[tag].token for tag in self.written.get(seq_id, [])]
+
+    def take_over(self, seq_id: int) -> None:
+        """A hit: the first tokens of a new sequence are there already, and must be the ones that it asked for."""
+        sequence = self.model.sequences[seq_id]
+        tags = [self.slots[slot] for slot in sequence.slots(range(sequence.length))]
+        found = [self._behind[tag].meaning for tag in tags]
+        text = sequence.text
+        wanted = self._meanings.of_tokens(text.salt, text.ids[: len(tags)], text.cover)
+        assert found == wanted, f"sequence {seq_id} took over other tokens than its own"
+        self.written[seq_id] = tags
 
     def truncate(self, seq_id: int, length: int) -> None:
         del self.written.setdefault(seq_id, [])[length:]
@@ -65,16 +88,24 @@ class Memory:
             known = [self.tables[sequence.row, column] for column in range(sequence.emitted)]
             assert known == sequence.table[: sequence.emitted], "the device's block table is stale"
         self._check_protected()
+        for block, content in self.model.pool.contents.content_of.items():
+            self._check_findable(block, content)
 
     def _check_protected(self) -> None:
-        """Pinned and findable blocks keep what they held when they became so."""
+        """Pinned blocks, and findable ones whose content nobody told, keep what they held when they became so."""
+        told = self.model.pool.contents.content_of
         for block, entry in enumerate(self.model.pool.blocks):
-            findable = entry.published and entry.refs == 0
+            findable = entry.published and entry.refs == 0 and block not in told
             if not (entry.pins or findable):
                 self._protected.pop(block, None)
                 continue
             before = self._protected.setdefault(block, self._block(block)[: entry.fill])
             assert self._block(block)[: len(before)] == before, f"block {block} was overwritten under its reader"
+
+    def _check_findable(self, block: int, content: Content) -> None:
+        """Whoever finds the block by its content finds that content in it."""
+        held = [self._behind[tag].meaning for tag in self._block(block)]
+        assert held == self._meanings.of_last_block(content), f"block {block} is found by what it does not hold"
 
     def _block(self, block: int) -> list[int]:
         size = self.model.block_size

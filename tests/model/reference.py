@@ -19,6 +19,9 @@ Where the contract is silent the model decides, and says so here:
   middle of its prompt knows the ids ahead too. A fork of no children needs a live parent all the same.
 * A reorder takes over tokens, not room: a sequence that becomes another one keeps none of its reserved blocks, and one
   that stays itself keeps all of them.
+* Equal contents are one content with several blocks; a match returns the block that had it first, and when that one
+  is gone the one that got it last of those left at that time.
+* A write into a published block withdraws its content when it is planned, the blocks below at the same moment.
 * Errors carry the blocks asked for without the watermark: `needed` and `available` are comparable with the pool.
 * An empty batch is legal everywhere; an empty growth still takes a step number.
 """
@@ -27,10 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .blocks import ModelPool
 from .growth import Growth, blocks_needed, grow, raise_fill
 from .plan import ModelPlan
+from .prompts import Prompt
 from .refusal import bad_argument, bad_state, never_fits, out_of_blocks
 from .sequences import ModelSequence, blocks_for
 from .sharing import fork, reorder
@@ -45,41 +50,70 @@ class ModelManager:
     max_tokens: int | None = None
     watermark: int = 0
     scratch_blocks: int = 0
+    prefix_caching: bool = False
     pool: ModelPool = field(init=False)
     sequences: dict[int, ModelSequence] = field(init=False, default_factory=dict)
     last_step: int = 0
     cow_copies: int = 0
     failed_admissions: int = 0
+    queried_tokens: int = 0
+    hit_tokens: int = 0
 
     def __post_init__(self) -> None:
-        self.pool = ModelPool(self.num_blocks)
+        self.pool = ModelPool(self.num_blocks, self.prefix_caching)
 
     # -- admission --
 
-    def admit(self, seq_id: int, prompt: int, reserve: int | None = None) -> int:
-        """Register a sequence; ``prompt`` is the number of its token ids. Returns the row."""
-        tokens = prompt if reserve is None else reserve
+    def admit(self, seq_id: int, prompt: Prompt, reserve: int | None = None) -> tuple[int, int]:
+        """Register a sequence. Returns the row, and how many tokens came from the cache."""
+        tokens = len(prompt.tokens) if reserve is None else reserve
         if seq_id in self.sequences:
             raise bad_state()
         if tokens < 0:
             raise bad_argument()
-        self._check_target(max(prompt, tokens), self.num_blocks - self.watermark)
-        need = blocks_for(tokens, self.block_size)
-        self._check_admission(need)
-        sequence = ModelSequence(seq_id, self._free_row(), self.block_size, known=prompt)
-        for _ in range(need):
-            block = self.pool.take()
-            self.pool.blocks[block].table_refs = 1
+        prompt.check()
+        self._check_target(max(len(prompt.tokens), tokens), self.num_blocks - self.watermark)
+        hit = prompt.hit(self.pool, self.block_size)
+        need = max(0, blocks_for(tokens, self.block_size) - len(hit))
+        self._check_admission(need, hit)
+        sequence = ModelSequence(seq_id, self._free_row(), self.block_size)
+        sequence.text.ids, sequence.text.salt = list(prompt.tokens), prompt.salt
+        sequence.text.spans, sequence.text.published = list(prompt.spans), len(hit)
+        sequence.length = sequence.committed = len(hit) * self.block_size
+        # Matched blocks first: what is taken afterwards may evict, and must not evict them.
+        for block in hit:
+            self.pool.revive(block)
+        for block in [*hit, *(self.pool.take() for _ in range(need))]:
+            self.pool.blocks[block].table_refs += 1
             sequence.table.append(block)
         self.sequences[seq_id] = sequence
         self.pool.note_peak()
-        return sequence.row
+        if self.prefix_caching:
+            self.queried_tokens += len(prompt.tokens)
+            self.hit_tokens += sequence.length
+        return sequence.row, sequence.length
 
-    def _check_admission(self, need: int) -> None:
-        """The watermark keeps blocks back from newcomers only, and only from those that take some."""
-        if need and need + self.watermark > self.pool.available:
+    def _check_admission(self, need: int, hit: Sequence[int]) -> None:
+        """The watermark keeps blocks back from newcomers only, and only from those that take some.
+
+        A matched block that nobody holds is taken too, and is not there for the rest.
+        """
+        revived = sum(block in self.pool.cached for block in hit)
+        available = self.pool.available - revived
+        if need + revived and need + self.watermark > available:
             self.failed_admissions += 1
-            raise out_of_blocks(need, self.pool.available, len(self.pool.pending))
+            raise out_of_blocks(need, available, len(self.pool.pending))
+
+    def lookup(self, prompt: Prompt) -> int:
+        """What an admission would find now; nothing moves."""
+        prompt.check()
+        return len(prompt.hit(self.pool, self.block_size)) * self.block_size
+
+    def reset_prefix_cache(self) -> bool:
+        if self.sequences:
+            return False
+        self.pool.forget_contents()
+        return True
 
     def _free_row(self) -> int:
         used = {sequence.row for sequence in self.sequences.values()}
@@ -88,9 +122,9 @@ class ModelManager:
     # -- growth --
 
     def append(
-        self, ids: Sequence[int], counts: Sequence[int], *, tokens: int | None = None, partial: bool = False
+        self, ids: Sequence[int], counts: Sequence[int], *, tokens: Sequence[int] | None = None, partial: bool = False
     ) -> ModelPlan:
-        """``tokens`` is the number of token ids that were handed in, None for none."""
+        """``tokens`` are the ids of all members' new tokens in a row, None if they are not known yet."""
         if any(count < 0 for count in counts):
             raise bad_argument()
         batch = [
@@ -100,13 +134,13 @@ class ModelManager:
         if tokens is not None:
             writers = [growth for growth in batch if growth.stop > growth.start]
             known = all(growth.sequence.known == growth.start for growth in writers)
-            if tokens != sum(counts) or not known:
+            if len(tokens) != sum(counts) or not known:
                 raise bad_argument()
         plan = self._grow(batch, partial)
+        given = iter(tokens or ())
         for growth in batch[: plan.served]:
             plan.slots += growth.sequence.slots(range(growth.start, growth.stop))
-            if tokens is not None and growth.stop > growth.start:
-                growth.sequence.known = growth.length
+            growth.sequence.text.ids += islice(given, growth.stop - growth.start)
         return plan
 
     def reserve(self, ids: Sequence[int], upto: Sequence[int]) -> ModelPlan:
@@ -135,12 +169,14 @@ class ModelManager:
 
     # -- cursors --
 
-    def commit(self, ids: Sequence[int], lengths: Sequence[int], *, tokens: int | None = None) -> None:
+    def commit(self, ids: Sequence[int], lengths: Sequence[int], *, tokens: Sequence[int] | None = None) -> None:
+        """``tokens`` are the ids that were missing up to each member's length, in a row, None if they still are."""
         batch = list(zip(self.batch(ids), lengths, strict=True))
         for sequence, length in batch:
             self._check_commit(sequence, length)
-        if tokens is not None and tokens != sum(max(0, length - s.known) for s, length in batch):
+        if tokens is not None and len(tokens) != sum(max(0, length - s.known) for s, length in batch):
             raise bad_argument()
+        given = iter(tokens or ())
         for sequence, length in batch:
             if length > sequence.length:
                 for column in sequence.columns(sequence.length, length):
@@ -148,8 +184,20 @@ class ModelManager:
                 start, sequence.length = sequence.length, length
                 raise_fill(self.pool, sequence, start)
             sequence.committed = max(sequence.committed, length)
-            if tokens is not None:
-                sequence.known = max(sequence.known, length)
+            sequence.text.ids += islice(given, max(0, length - sequence.known))
+            self._publish(sequence)
+
+    def _publish(self, sequence: ModelSequence) -> None:
+        """Equal blocks elsewhere stay as they are: the content has one more copy."""
+        if not self.prefix_caching:
+            return
+        for column in sequence.text.publishable(sequence.committed):
+            block = sequence.table[column]
+            if not self.pool.blocks[block].published:
+                if column and not self.pool.blocks[sequence.table[column - 1]].published:
+                    return  # that one was withdrawn by hand: nobody could reach what is below
+                self.pool.publish_content(block, sequence.text.content(column))
+            sequence.text.published = column + 1
 
     def _check_commit(self, sequence: ModelSequence, length: int) -> None:
         if not 0 <= length <= sequence.capacity:
@@ -165,7 +213,7 @@ class ModelManager:
             raise bad_argument()
         for sequence, length in batch:
             if length < sequence.length:
-                sequence.known = min(sequence.known, length)
+                sequence.text.cut(length)
             before, sequence.length = sequence.length, length
             sequence.committed = min(sequence.committed, length)
             if not keep_blocks:
@@ -174,7 +222,7 @@ class ModelManager:
             self._lower_fill(sequence, before)
 
     def _lower_fill(self, sequence: ModelSequence, before: int) -> None:
-        """Only a sole holder may lower a block's fill: another one, or a reader of an ended one, may need the tokens."""
+        """Only a sole holder may lower a block's fill: another, or a reader of an ended one, may need the tokens."""
         for column in range(sequence.length // self.block_size, blocks_for(before, self.block_size)):
             if column < len(sequence.table):
                 block = self.pool.blocks[sequence.table[column]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .text import Text
+
 
 def blocks_for(tokens: int, block_size: int) -> int:
     """ceil(tokens / block_size): 0 tokens need 0 blocks."""
@@ -21,8 +23,15 @@ class ModelSequence:
     table: list[int] = field(default_factory=list)
     length: int = 0
     committed: int = 0
-    known: int = 0
+    text: Text = field(init=False)
     emitted: int = 0  # leading table entries that some plan's updates already carried, unchanged since
+
+    def __post_init__(self) -> None:
+        self.text = Text(self.block_size)
+
+    @property
+    def known(self) -> int:
+        return len(self.text.ids)
 
     @property
     def capacity(self) -> int:

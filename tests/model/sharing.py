@@ -12,6 +12,7 @@ from .blocks import ModelPool
 from .growth import emit
 from .plan import ModelPlan
 from .sequences import ModelSequence, blocks_for
+from .text import Text
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,12 @@ class Likeness:
     table: list[int]
     length: int
     committed: int
-    known: int
+    text: Text
 
     @classmethod
     def of(cls, sequence: ModelSequence) -> Likeness:
         columns = blocks_for(sequence.length, sequence.block_size)
-        return cls(sequence.table[:columns], sequence.length, sequence.committed, sequence.known)
+        return cls(sequence.table[:columns], sequence.length, sequence.committed, sequence.text.copy())
 
 
 def fork(pool: ModelPool, parent: ModelSequence, child: ModelSequence) -> None:
@@ -67,5 +68,5 @@ def _differing(table: list[int], other: list[int]) -> list[int]:
 def _become(sequence: ModelSequence, likeness: Likeness) -> None:
     sequence.table = list(likeness.table)
     sequence.length, sequence.committed = likeness.length, likeness.committed
-    sequence.known = likeness.known
+    sequence.text = likeness.text.copy()
     sequence.emitted = min(sequence.emitted, len(sequence.table))

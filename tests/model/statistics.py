@@ -32,8 +32,8 @@ def model_stats(model: ModelManager) -> dict[str, int | float]:
         "cow_copies": model.cow_copies,
         "evictions": pool.evictions,
         "peak_allocated_blocks": pool.peak_allocated,
-        "queried_tokens": 0,  # without a prefix index nothing is looked up
-        "hit_tokens": 0,
+        "queried_tokens": model.queried_tokens,
+        "hit_tokens": model.hit_tokens,
         "failed_admissions": model.failed_admissions,
     }
 
@@ -54,5 +54,19 @@ def check_model(model: ModelManager) -> None:
     for block, entry in enumerate(pool.blocks):
         assert entry.table_refs == tables[block], "references are the recount from the tables"
         assert reach.get(block, 0) <= entry.fill <= size
+    if model.prefix_caching:
+        _check_contents(model)
     rows = [sequence.row for sequence in model.sequences.values()]
     assert len(set(rows)) == len(rows), "no two sequences share a row"
+
+
+def _check_contents(model: ModelManager) -> None:
+    """Exactly the published blocks are findable, all of them full, and none below a content that is not."""
+    pool, contents = model.pool, model.pool.contents
+    assert {b for b, entry in enumerate(pool.blocks) if entry.published} == set(contents.content_of)
+    for content, blocks in contents.copies.items():
+        assert blocks, "a content without a copy is none"
+        assert all(contents.content_of[block] == content for block in blocks)
+        assert all(pool.blocks[block].fill == model.block_size for block in blocks)
+        assert len(content.chain) == 1 or content.head(len(content.chain) - 1) in contents.copies
+    assert sum(map(len, contents.copies.values())) == len(contents.content_of)

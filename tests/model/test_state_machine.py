@@ -11,6 +11,7 @@ from .export_rules import ExportRules
 from .fork_rules import ForkRules
 from .growth_rules import GrowthRules
 from .pin_rules import PinRules
+from .prefix_rules import PrefixRules
 from .refusal_rules import RefusalRules
 
 
@@ -38,9 +39,26 @@ class RefusalMachine(GrowthRules, RefusalRules):
     """Calls that can never be right, at any moment."""
 
 
+class PrefixMachine(PrefixRules, GrowthRules, CursorRules):
+    """Prompts that begin alike: hits, copies of one content, evictions, contents that go with what they lie below."""
+
+
+class PrefixConstantHashMachine(PrefixMachine):
+    """The same where a hash tells nothing: only what is compared does."""
+
+    constant_hash = True
+
+
+class PrefixSharingMachine(PrefixRules, GrowthRules, CursorRules, ForkRules, PinRules):
+    """Findable blocks that forks, beams and pins hold: who publishes, who copies, who may write."""
+
+
 TestEngine = EngineMachine.TestCase
 TestSharing = SharingMachine.TestCase
 TestBeams = BeamMachine.TestCase
 TestBeamSharing = BeamSharingMachine.TestCase
 TestExports = ExportMachine.TestCase
 TestRefusals = RefusalMachine.TestCase
+TestPrefix = PrefixMachine.TestCase
+TestPrefixConstantHash = PrefixConstantHashMachine.TestCase
+TestPrefixSharing = PrefixSharingMachine.TestCase
