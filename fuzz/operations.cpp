@@ -10,6 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (limits % 4 == 1) options.max_tokens = 1 + limits % 31;
     if (limits % 3 == 1) options.watermark = limits % options.num_blocks;
     options.scratch_blocks = limits % 2;
+    const std::uint8_t reuse = in.byte();
+    options.prefix_caching = reuse % 4 > 0;
+    options.constant_hash = reuse % 4 == 3;
     Program program(in, options);
     while (!in.empty()) program.step();
     return 0;

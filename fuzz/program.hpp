@@ -6,6 +6,8 @@
 #include "byte_reader.hpp"
 #include "expectation.hpp"
 
+constexpr std::int64_t kFar = std::int64_t{1} << 40;  // beyond any pool here; keeps the model's sums from overflowing
+
 class Program {
 public:
     Program(ByteReader& bytes, const pagedkv::StoreOptions& options)
@@ -16,8 +18,15 @@ public:
 private:
     using Ids = StoreModel::Ids;
 
-    // program_growth.cpp
+    // program_prefix.cpp
     void admit();
+    void lookup();
+    void drain();
+    void reset();
+    ModelSequence prompt(std::int64_t& count, std::vector<pagedkv::Cover>& covers);
+    std::optional<std::int64_t> most_hit_tokens();
+    void check_covers(Expectation& expected, const std::vector<pagedkv::Cover>& covers, std::int64_t count) const;
+    // program_growth.cpp
     void append();
     void reserve();
     std::size_t served_prefix(const Ids& ids, const Ids& upto) const;
@@ -30,6 +39,7 @@ private:
     Expectation in_order(const Ids& ids) const;
     // program_cursors.cpp
     void commit();
+    std::int32_t late_id(const ModelSequence& s, std::int64_t p) const;
     void truncate();
     void free();
     void retire();

@@ -18,8 +18,10 @@ void Program::allocate() {
         store_.allocator().allocate(count, out);
     };
     if (!run(expected, call)) return;
-    for (const BlockId b : out) model_.handed_out(b);
-    for (const BlockId b : out) model_.pin(b);
+    for (const BlockId b : out) {
+        demand(b == model_.take(), "not the next free block");
+        model_.pin(b);
+    }
 }
 
 void Program::pin() {
@@ -27,7 +29,7 @@ void Program::pin() {
     Expectation expected;
     for (const std::int64_t b : ids) {
         if (b < 0 || b >= model_.total) expected.invalid = true;
-        else if (model_.expected_state(static_cast<BlockId>(b)) != BlockState::in_use && !model_.block(b).published)
+        else if (model_.state(static_cast<BlockId>(b)) != BlockState::in_use && !model_.block(b).published)
             expected.state = true;
     }
     if (!run(expected, [&] { store_.allocator().increment_ref(ids); })) return;
@@ -47,15 +49,19 @@ void Program::unpin() {
         else if (std::count(ids.begin(), ids.end(), b) > model_.block(b).pins) expected.state = true;
     }
     if (!run(expected, [&] { store_.allocator().free(ids); })) return;
-    for (const std::int64_t b : ids) --model_.block(b).pins;
+    for (std::size_t i = ids.size(); i-- > 0;) {
+        --model_.block(ids[i]).pins;
+        model_.dropped(static_cast<BlockId>(ids[i]), 0);
+    }
 }
 
 void Program::publish() {
     const Ids ids = in_.blocks(model_.total);
     Expectation expected;
+    expected.state = options_.prefix_caching;  // that publishes by itself
     for (const std::int64_t b : ids) {
         if (b < 0 || b >= model_.total) expected.invalid = true;
-        else if (model_.expected_state(static_cast<BlockId>(b)) != BlockState::in_use) expected.state = true;
+        else if (model_.state(static_cast<BlockId>(b)) != BlockState::in_use) expected.state = true;
     }
     if (!run(expected, [&] { store_.allocator().publish(ids); })) return;
     for (const std::int64_t b : ids) model_.publish(static_cast<BlockId>(b));
@@ -66,8 +72,8 @@ void Program::unpublish() {
     Expectation expected;
     for (const std::int64_t b : ids) {
         if (b < 0 || b >= model_.total) expected.invalid = true;
-        else if (model_.expected_state(static_cast<BlockId>(b)) == BlockState::clean) expected.state = true;
+        else if (model_.state(static_cast<BlockId>(b)) == BlockState::clean) expected.state = true;
     }
     if (!run(expected, [&] { store_.allocator().unpublish(ids); })) return;
-    for (const std::int64_t b : ids) model_.block(b).published = false;
+    for (const std::int64_t b : ids) model_.unpublish(static_cast<BlockId>(b));
 }

@@ -2,6 +2,13 @@
 
 #include "program.hpp"
 
+using pagedkv::SequenceStore;
+
+// What was written there, or what is about to be.
+std::int32_t Program::late_id(const ModelSequence& s, std::int64_t p) const {
+    return p < s.length ? model_.token_ids[static_cast<std::size_t>(s.tokens[static_cast<std::size_t>(p)])] : model_.new_id(p);
+}
+
 void Program::commit() {
     const Ids ids = in_.ids(), lengths = in_.amounts(ids.size());
     const std::uint8_t with_ids = in_.byte();
@@ -18,22 +25,29 @@ void Program::commit() {
         }
         if (lengths[i] > s.length && options_.max_tokens && lengths[i] > *options_.max_tokens) expected.invalid = true;
         if (lengths[i] > s.length && model_.shared_between(s, s.length, lengths[i])) expected.state = true;
-        late += std::max<std::int64_t>(0, lengths[i] - s.known);
+        late += std::max<std::int64_t>(0, lengths[i] - s.known());
     }
-    auto tokens = with_ids % 3 == 2 ? std::optional(late) : std::nullopt;
+    const bool tokens = with_ids % 3 == 2 || with_ids >= 250;
     if (with_ids >= 250) {
-        tokens = late + 1;
+        ++late;
         expected.invalid = true;
     }
-    if (!run(expected, [&] { store_.commit(ids, lengths, tokens); })) return;
+    std::vector<std::int32_t> given;
+    for (std::size_t i = 0; tokens && !expected.refused() && i < ids.size(); ++i)
+        for (std::int64_t p = at(ids[i]).known(); p < lengths[i]; ++p) given.push_back(late_id(at(ids[i]), p));
+    const SequenceStore::TokenIds ids_of_call{late, given.data()};
+    if (!run(expected, [&] { store_.commit(ids, lengths, tokens ? std::optional(ids_of_call) : std::nullopt); })) return;
     for (std::size_t i = 0; i < ids.size(); ++i) {
         ModelSequence& s = at(ids[i]);
+        for (std::int64_t p = s.known(); tokens && p < lengths[i]; ++p) s.ids.push_back(late_id(s, p));
+        for (std::int64_t k = s.length / model_.size; lengths[i] > s.length && k < model_.blocks_for(lengths[i]); ++k)
+            model_.write_over(s, k);
         if (lengths[i] > s.length) {
             model_.write(s, s.length, lengths[i]);
             s.length = lengths[i];
         }
         s.committed = std::max(s.committed, lengths[i]);
-        if (tokens) s.known = std::max(s.known, lengths[i]);
+        model_.publish_columns(s);
     }
 }
 
@@ -56,8 +70,9 @@ void Program::truncate() {
     if (!run(expected, [&] { store_.truncate(ids, lengths, keep_blocks); })) return;
     for (std::size_t i = 0; i < ids.size(); ++i) {
         ModelSequence& s = at(ids[i]);
+        model_.cut_content(s, lengths[i]);
         if (!keep_blocks) model_.drop_blocks(s, model_.blocks_for(lengths[i]), 0);
-        if (lengths[i] < s.length) s.known = std::min(s.known, lengths[i]);
+        model_.cut_fill(s, lengths[i]);
         s.length = lengths[i];
         s.committed = std::min(s.committed, lengths[i]);
     }
@@ -82,5 +97,5 @@ void Program::retire() {
     const pagedkv::Step step = behind == 255 ? in_.amount() : model_.last_step - behind % 8;
     Expectation expected;
     expected.invalid = step < 0 || step > model_.last_step;
-    if (run(expected, [&] { store_.retire(step); })) model_.retired = std::max(model_.retired, step);
+    if (run(expected, [&] { store_.retire(step); })) model_.retire(step);
 }

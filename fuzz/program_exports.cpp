@@ -56,6 +56,7 @@ void Program::plan_bytes() {
 }
 
 void Program::step() {
+    if (options_.prefix_caching) model_.pattern = in_.byte();
     switch (in_.below(24)) {
         case 0:
         case 1:
@@ -74,6 +75,9 @@ void Program::step() {
         case 14: unpublish(); break;
         case 15: exports(); break;
         case 16: plan_bytes(); break;
+        case 17: options_.prefix_caching ? lookup() : append(); break;
+        case 18: options_.prefix_caching ? drain() : append(); break;
+        case 19: options_.prefix_caching&& in_.below(4) == 0 ? reset() : append(); break;
         case 20:
         case 21: fork(); break;
         case 22:

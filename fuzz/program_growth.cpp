@@ -2,17 +2,14 @@
 
 #include "program.hpp"
 
+using pagedkv::SequenceStore;
 using pagedkv::StepPlan;
 using Fit = pagedkv::SequenceStore::Fit;
 
-namespace {
-constexpr std::int64_t kFar = std::int64_t{1} << 40;  // beyond any pool here; keeps the model's sums from overflowing
-}
-
 Expectation Program::for_batch(const Ids& ids) const {
     Expectation expected;
-    expected.available = store_.stats().free_blocks();
-    expected.pending = store_.stats().pending_blocks;
+    expected.available = model_.available();
+    expected.pending = static_cast<std::int64_t>(model_.lists.pending.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
         if (!model_.live.contains(ids[i])) expected.state = true;
         if (std::count(ids.begin(), ids.end(), ids[i]) > 1) expected.invalid = true;
@@ -35,40 +32,12 @@ std::vector<std::int64_t> Program::sums(const Ids& ids, const Ids& counts) const
     return upto;
 }
 
-void Program::admit() {
-    const Ids ids = in_.ids();
-    if (ids.empty()) return;
-    const std::int64_t id = ids[0], prompt = std::max<std::int64_t>(0, in_.amount());
-    const auto reserved = in_.flag() ? std::optional(in_.amount()) : std::nullopt;
-    const std::int64_t room = reserved.value_or(prompt), target = std::max(prompt, room);
-
-    Expectation expected = for_batch({});
-    expected.state = model_.live.contains(id);
-    expected.invalid = room < 0;
-    may_hold(expected, target);
-    if (target > 0 && target < kFar && model_.blocks_for(target) + options_.watermark > model_.total) expected.never = true;
-    if (!expected.refused()) expected.needed = model_.blocks_for(room);
-    expected.watermark = options_.watermark;
-    const pagedkv::Row row = model_.lowest_free_row();
-    pagedkv::Admission admission;
-    if (!run(expected, [&] { store_.admit(id, prompt, reserved, admission); })) {
-        if (!expected.refused()) ++model_.failed_admissions;
-        return;
-    }
-    demand(admission.row == row, "not the lowest free row");
-    ModelSequence& s = model_.live[id];
-    s.row = row;
-    s.known = prompt;
-    ExpectedPlan later;  // the first plan that names the sequence
-    model_.grow(s, store_.sequence(id).table.entries(), room, later);
-}
-
 // How many leading sequences fit; all of them need what upto says.
 std::size_t Program::served_prefix(const Ids& ids, const Ids& upto) const {
     BatchNeed batch;
     for (std::size_t i = 0; i < ids.size(); ++i) {
         model_.need(batch, at(ids[i]), upto[i]);
-        if (batch.blocks > store_.stats().free_blocks()) return i;
+        if (batch.blocks > model_.available()) return i;
     }
     return ids.size();
 }
@@ -99,7 +68,9 @@ void Program::append() {
     const std::uint8_t with_ids = in_.byte();
     std::int64_t sum = with_ids == 255 ? 1 : 0;
     for (const std::int64_t count : counts) sum += std::clamp(count, -kFar, kFar);
-    const auto tokens = with_ids % 4 == 3 ? std::optional(sum) : std::nullopt;
+    std::vector<std::int32_t> given;
+    SequenceStore::TokenIds ids_of_call{sum, nullptr};
+    const bool tokens = with_ids % 4 == 3;
 
     Expectation expected = for_batch(ids);
     if (counts.size() != ids.size() || (tokens && with_ids == 255)) expected.invalid = true;
@@ -109,7 +80,7 @@ void Program::append() {
         if (counts[i] < 0) expected.invalid = true;
         if (counts[i] > kFar && tokens) expected.invalid = true;
         if (counts[i] > 0) may_hold(expected, upto[i]);
-        if (tokens && counts[i] > 0 && found != model_.live.end() && found->second.known != found->second.length)
+        if (tokens && counts[i] > 0 && found != model_.live.end() && found->second.known() != found->second.length)
             expected.invalid = true;
     }
     std::size_t served = ids.size();
@@ -117,8 +88,14 @@ void Program::append() {
         if (fit == Fit::partial) served = served_prefix(ids, upto);
         else expected.needed = needed_by(ids, upto);
     }
+    if (tokens && !expected.refused()) {
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            for (std::int64_t p = at(ids[i]).length; p < upto[i]; ++p) given.push_back(model_.new_id(p));
+        ids_of_call.ids = given.data();
+    }
     StepPlan plan;
-    if (!run(expected, [&] { store_.append(ids, counts, tokens, fit, plan); })) return;
+    if (!run(expected, [&] { store_.append(ids, counts, tokens ? std::optional(ids_of_call) : std::nullopt, fit, plan); }))
+        return;
     demand(static_cast<std::size_t>(plan.counts().served) == served, "the longest leading run that fits");
     carry_out(ids, upto, plan);
     std::size_t slot = 0;
@@ -128,9 +105,9 @@ void Program::append() {
         for (std::int64_t p = s.length; p < upto[i]; ++p)
             demand(plan.slots()[slot++] == s.table[static_cast<std::size_t>(p / model_.size)] * model_.size + p % model_.size,
                    "slot in the plan");
+        for (std::int64_t p = s.length; tokens && p < upto[i]; ++p) s.ids.push_back(model_.new_id(p));
         model_.write(s, s.length, upto[i]);
         s.length = upto[i];
-        if (tokens && counts[i] > 0) s.known = upto[i];
     }
     demand(slot == plan.slots().size(), "slots in the plan");
     last_plan_ = std::move(plan);
@@ -149,12 +126,7 @@ void Program::reserve() {
     demand(plan.slots().empty(), "slots in a reservation's plan");
     demand(static_cast<std::size_t>(plan.counts().served) == ids.size(), "a reservation is whole");
     carry_out(ids, upto, plan);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
+    for (std::size_t i = 0; i < ids.size(); ++i)
         demand(plan.lengths()[i] == at(ids[i]).length, "length in a reservation's plan");
-        // The table is ready to be written, so the store counts its content as void.
-        for (std::int64_t k = at(ids[i]).length / model_.size; upto[i] > at(ids[i]).length && k < model_.blocks_for(upto[i]);
-             ++k)
-            model_.block(at(ids[i]).table[static_cast<std::size_t>(k)]).written = true;
-    }
     last_plan_ = std::move(plan);
 }

@@ -4,7 +4,6 @@
 #include "store_model.hpp"
 
 using pagedkv::BlockId;
-using pagedkv::BlockState;
 using pagedkv::SeqId;
 
 namespace {
@@ -32,16 +31,20 @@ void StoreModel::grow(ModelSequence& s, std::span<const BlockId> now, std::int64
     demand(now.size() == std::max(before, wanted), "entries after growth");
     const std::size_t first = upto > s.length ? static_cast<std::size_t>(s.length / size) : before;
     for (std::size_t i = 0; i < now.size(); ++i) {
-        const bool copied =
-            i >= first && i < std::min(before, wanted) && !writable_in_place(s, static_cast<std::int64_t>(i), 0);
-        if (i < before && !copied) {
-            demand(now[i] == s.table[i], "a table entry changed, and nobody had to copy its block");
-        } else {
-            if (copied) plan.copies.insert(plan.copies.end(), {s.table[i], now[i]});
-            handed_out(now[i]);
-            s.table.resize(std::max(s.table.size(), i + 1));
-            s.table[i] = now[i];
+        const auto column = static_cast<std::int64_t>(i);
+        const bool written = i >= first && i < std::min(before, wanted);
+        const bool copied = written && !writable_in_place(s, column, 0);
+        if (written && !copied) write_over(s, column);
+        if (copied) {
+            const BlockId old = s.table[i];
+            s.table[i] = take();
+            block(s.table[i]).fill = std::max<std::int64_t>(0, s.length - column * size);
+            dropped(old, 0);
+            plan.copies.insert(plan.copies.end(), {old, s.table[i]});
+        } else if (i >= before) {
+            s.table.push_back(take());
         }
+        demand(now[i] == s.table[i], "a table entry is not the next free block, or changed without need");
         if (copied || i >= static_cast<std::size_t>(s.emitted)) report(plan, s, i);
     }
 }
@@ -62,19 +65,31 @@ void StoreModel::fork(SeqId parent, const Ids& children) {
     }
 }
 
+// Each one in turn drops what it does not keep in its place, deepest first, when all have taken what they need.
+void StoreModel::release_moved(const std::vector<ModelSequence>& old, const std::vector<ModelSequence>& now) {
+    std::vector<BlockId> gone;
+    for (std::size_t i = 0; i < old.size(); ++i)
+        for (std::size_t k = old[i].table.size(); k-- > 0;)
+            if (k >= now[i].table.size() || now[i].table[k] != old[i].table[k]) gone.push_back(old[i].table[k]);
+    for (std::size_t i = 0; i < gone.size(); ++i)
+        if (std::find(gone.begin() + static_cast<std::ptrdiff_t>(i) + 1, gone.end(), gone[i]) == gone.end())
+            dropped(gone[i], 0);
+}
+
 void StoreModel::reorder(const Ids& ids, const Ids& parents, ExpectedPlan& plan) {
-    const std::map<SeqId, ModelSequence> before = live;
+    std::vector<ModelSequence> old, now;
+    for (const SeqId id : ids) old.push_back(live.at(id));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        const ModelSequence& old = before.at(ids[i]);
-        ModelSequence& s = live.at(ids[i]);
-        if (static_cast<std::size_t>(parents[i]) != i) {
-            s = copy_of(before.at(ids[static_cast<std::size_t>(parents[i])]));
-            s.row = old.row;
-        }
+        const auto parent = static_cast<std::size_t>(parents[i]);
+        ModelSequence s = parent == i ? old[i] : copy_of(old[parent]);
+        s.row = old[i].row;
         for (std::size_t k = 0; k < s.table.size(); ++k)
-            if (k >= static_cast<std::size_t>(old.emitted) || old.table[k] != s.table[k]) report(plan, s, k);
+            if (k >= static_cast<std::size_t>(old[i].emitted) || old[i].table[k] != s.table[k]) report(plan, s, k);
         s.emitted = static_cast<std::int64_t>(s.table.size());
+        live.at(ids[i]) = s;
+        now.push_back(s);
     }
+    release_moved(old, now);
 }
 
 void StoreModel::apply(const pagedkv::StepPlan& plan, const ExpectedPlan& expected) {
@@ -101,12 +116,15 @@ void StoreModel::check_device_tables(const pagedkv::StepPlan& plan) {
                            "the device's block table is stale");
 }
 
+// Tokens whose ids are known are those; what the others are, nobody but the memory knows yet.
 void StoreModel::write(ModelSequence& s, std::int64_t from, std::int64_t to) {
     s.tokens.resize(static_cast<std::size_t>(to));
     for (std::int64_t p = from; p < to; ++p) {
         const BlockId b = s.table[static_cast<std::size_t>(p / size)];
-        s.tokens[static_cast<std::size_t>(p)] = next_token_;
-        memory_[static_cast<std::size_t>(b * size + p % size)] = next_token_++;
-        block(b).written = true;
+        const auto number = static_cast<std::int64_t>(token_ids.size());
+        token_ids.push_back(p < s.known() ? s.ids[static_cast<std::size_t>(p)] : new_id(p));
+        s.tokens[static_cast<std::size_t>(p)] = number;
+        memory_[static_cast<std::size_t>(b * size + p % size)] = number;
+        block(b).fill = std::max(block(b).fill, p % size + 1);
     }
 }
