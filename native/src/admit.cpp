@@ -34,8 +34,7 @@ void SequenceStore::check_fits(SeqId id, std::int64_t target) const {
     const std::int64_t most = math_.blocks(target);
     if (most + options_.watermark > blocks_.total())
         throw NeverFits(join("sequence ", id, " needs ", most, " blocks for ", target, " tokens, the pool has ",
-                             blocks_.total(), " less a watermark of ", options_.watermark,
-                             "; reject it, or use a larger pool"),
+                             blocks_.total(), " less a watermark of ", options_.watermark, "; reject it, or use a larger pool"),
                         most, blocks_.total());
 }
 

@@ -129,7 +129,14 @@ void SequenceStore::check() const {
     if (retired_step_ < 0 || retired_step_ > last_step_) broken("the retired step is ahead of the planned ones");
     if (cow_copies_ < 0 || failed_admissions_ < 0) broken("a counter is negative");
     blocks_.check(table_refs);
-    if (index_) index_->check();
+    if (!index_) return;
+    std::vector<std::int64_t> salts(index_->salts().slots()), digests(index_->digests().slots());
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
+        if (!sequences_[i].live) continue;
+        ++salts[static_cast<std::size_t>(contents_[i].salt)];
+        for (const Extra& e : contents_[i].extras) ++digests[static_cast<std::size_t>(e.number)];
+    }
+    index_->check(std::move(salts), std::move(digests));
 }
 
 }  // namespace pagedkv

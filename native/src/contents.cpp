@@ -7,9 +7,7 @@
 namespace pagedkv {
 
 namespace {
-void add_number(std::string& key, std::int64_t number) {
-    key.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
+void add_number(std::string& key, std::int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 }  // namespace
 
 void SequenceStore::check_covers(const Prompt& prompt) const {
@@ -125,7 +123,8 @@ void SequenceStore::cut_content(Row row, std::int64_t length) {
     Content& c = content(row);
     const auto column = static_cast<std::int32_t>(math_.index(length));
     if (length >= c.first) {
-        c.ids.resize(static_cast<std::size_t>(std::min<std::int64_t>(length - c.first, static_cast<std::int64_t>(c.ids.size()))));
+        c.ids.resize(
+            static_cast<std::size_t>(std::min<std::int64_t>(length - c.first, static_cast<std::int64_t>(c.ids.size()))));
     } else {
         c.first = static_cast<std::int32_t>(math_.start(column));
         c.ids.clear();

@@ -28,8 +28,7 @@ void SequenceStore::commit(Ids ids, Ids lengths, const std::optional<TokenIds>& 
         throw InvalidArgument(join(tokens->count, " late token ids given, ", late,
                                    " missing between the known ids and the committed lengths; give exactly those"));
     if (tokens && index_)
-        for (const Item& item : items_)
-            make_room_for_ids(item.row, std::max<std::int64_t>(0, item.count - at(item.row).known));
+        for (const Item& item : items_) make_room_for_ids(item.row, std::max<std::int64_t>(0, item.count - at(item.row).known));
 
     const std::int32_t* next_id = tokens ? tokens->ids : nullptr;
     for (const Item& item : items_) {

@@ -64,8 +64,8 @@ bool PrefixIndex::holds(BlockId b, const std::int32_t* tokens, std::int32_t with
 
 std::uint32_t PrefixIndex::hash(RunId parent, const std::int32_t* tokens, std::int32_t with) const {
     if (constant_hash_) return 0;
-    std::uint64_t h = keys_[0] ^ ((static_cast<std::uint64_t>(static_cast<std::uint32_t>(parent)) << 32) |
-                                  static_cast<std::uint32_t>(with));
+    std::uint64_t h =
+        keys_[0] ^ ((static_cast<std::uint64_t>(static_cast<std::uint32_t>(parent)) << 32) | static_cast<std::uint32_t>(with));
     h *= keys_[1];
     for (std::size_t i = 0; i < size_; ++i) {
         h = (h ^ (h >> 29) ^ static_cast<std::uint32_t>(tokens[i])) * keys_[2];
@@ -211,10 +211,8 @@ void PrefixIndex::split(RunId r, std::int32_t column) {
             b = place(b).next;
         } while (b != first);
     };
-    for (std::int32_t i = 0; i < column; ++i)
-        each_copy(run(head).blocks[i], [head](Place& p) { p.run = head; });
-    for (std::int32_t i = 0; i < tail.length; ++i)
-        each_copy(tail.blocks[i], [column](Place& p) { p.column_extra -= column; });
+    for (std::int32_t i = 0; i < column; ++i) each_copy(run(head).blocks[i], [head](Place& p) { p.run = head; });
+    for (std::int32_t i = 0; i < tail.length; ++i) each_copy(tail.blocks[i], [column](Place& p) { p.column_extra -= column; });
     const BlockId first = tail.blocks[0];
     tail.hash = hash(head, tokens_of(first), extra(first));
     link(r);

@@ -124,45 +124,4 @@ void PrefixIndex::report_all() {
     }
 }
 
-namespace {
-[[noreturn]] void broken(const std::string& what) { throw Error("invariant broken: the prefix index: " + what); }
-}  // namespace
-
-void PrefixIndex::check() const {
-    std::int64_t nodes = 0, copies = 0, runs = 0;
-    std::vector<RunId> open;
-    for (RunId r = roots_; r >= 0; r = run(r).next) open.push_back(r);
-    while (!open.empty()) {
-        const RunId r = open.back();
-        open.pop_back();
-        ++runs;
-        const Run& of = run(r);
-        if (of.length < 1 || of.length > of.limit || of.limit > kRun) broken(join("run ", r, " has ", of.length, " nodes"));
-        for (RunId c = of.child; c >= 0; c = run(c).next) {
-            if (run(c).parent != r) broken(join("run ", c, " does not know its parent"));
-            open.push_back(c);
-        }
-        const BlockId head = of.blocks[0];
-        if (find_child(of.parent, tokens_of(head), extra(head)) != r) broken(join("run ", r, " is not found by its content"));
-        for (std::int32_t i = 0; i < of.length; ++i) {
-            ++nodes;
-            BlockId b = of.blocks[i];
-            do {
-                ++copies;
-                if (place(b).run != r || column(b) != i) broken(join("block ", b, " is not where it says"));
-                if (!blocks_.published(b) || blocks_.fill(b) != static_cast<std::int32_t>(size_))
-                    broken(join("block ", b, " is named, but is not full and published"));
-                if (!holds(b, tokens_of(of.blocks[i]), extra(of.blocks[i]))) broken(join("block ", b, " holds another content"));
-                if (place(place(b).next).prev != b) broken(join("the ring of block ", b));
-                b = place(b).next;
-            } while (b != of.blocks[i] && copies <= blocks_.total());
-        }
-    }
-    std::int64_t published = 0;
-    for (BlockId b = 0; b < blocks_.total(); ++b) published += blocks_.published(b) ? 1 : 0;
-    if (nodes != nodes_ || copies != copies_ || copies != published)
-        broken(join(copies, " copies of ", nodes, " contents, counted ", copies_, " of ", nodes_, ", published ", published));
-    if (runs != fresh_runs_ - num_free_runs_) broken(join(runs, " runs are reachable of ", fresh_runs_ - num_free_runs_));
-}
-
 }  // namespace pagedkv

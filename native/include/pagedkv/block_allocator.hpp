@@ -71,7 +71,7 @@ public:
     void set_content_owner(ContentOwner* owner) { owner_ = owner; }
 
     // Trusted operations for page tables; none can fail.
-    BlockId take();           // needs available() >= 1; clean first, then evicts; refs 1, fill 0
+    BlockId take();  // needs available() >= 1; clean first, then evicts; refs 1, fill 0
     // One more reference to blocks in use, or to findable ones that are free or pending: they come back with their content.
     void acquire(std::span<const BlockId> chain);
     std::int32_t count_cached(std::span<const BlockId> blocks) const;

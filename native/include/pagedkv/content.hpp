@@ -26,7 +26,7 @@ struct Prompt {
 
 struct Content {
     std::int32_t salt = Interner::kUnknown;
-    std::int32_t published = 0;  // leading columns that are done
+    std::int32_t published = 0;                                    // leading columns that are done
     std::int32_t stop = std::numeric_limits<std::int32_t>::max();  // no column from here on is published
     std::int32_t first = 0;  // position of ids[0]; what is before lies in the index, under the sequence's own blocks
     std::vector<std::int32_t> ids;

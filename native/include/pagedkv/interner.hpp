@@ -46,6 +46,9 @@ public:
 
     const std::string& bytes(std::int32_t number) const { return entries_[static_cast<std::size_t>(number)].place->first; }
     std::size_t size() const { return numbers_.size(); }
+    // For recounts: numbers are below slots(); one that is free has no holder.
+    std::size_t slots() const { return entries_.size(); }
+    std::int64_t holders(std::size_t number) const { return entries_[number].holders; }
 
 private:
     using Numbers = std::map<std::string, std::int32_t>;

@@ -62,18 +62,18 @@ public:
     void set_events(CacheEvents* events) { events_ = events; }
     void report_all();  // every node, parents first, to the events
 
-    // Recounts everything; throws Error naming what is broken.
-    void check() const;
+    // Recounts everything; throws Error naming what is broken. The counts come with what sequences hold, by number.
+    void check(std::vector<std::int64_t> salt_holders, std::vector<std::int64_t> digest_holders) const;
 
 private:
     using RunId = std::int32_t;
     struct Run {
-        RunId parent;       // or salt_parent(salt)
-        RunId bucket_next;  // runs of one bucket of children
+        RunId parent;             // or salt_parent(salt)
+        RunId bucket_next;        // runs of one bucket of children
         RunId child, next, prev;  // first child; neighbors below one parent
         std::uint32_t hash;
         std::int32_t length;
-        std::int32_t limit;  // a run that lost nodes does not grow again: their serials stay theirs
+        std::int32_t limit;    // a run that lost nodes does not grow again: their serials stay theirs
         std::uint64_t serial;  // of node 0; the others follow
         BlockId blocks[kRun];
         std::int32_t salt;
@@ -81,7 +81,7 @@ private:
     };
     struct Place {  // where a published block is
         RunId run;
-        BlockId next, prev;  // ring of copies
+        BlockId next, prev;         // ring of copies
         std::int32_t column_extra;  // column in the run, number of the interned digests
     };
     struct Node {
@@ -115,6 +115,7 @@ private:
     void drop_run(RunId r);
     std::uint64_t parent_serial(RunId r, std::int32_t column) const;
     void report_stored(Node node) const;
+    void check_run(RunId r, std::int64_t& nodes, std::int64_t& copies, std::vector<std::int64_t>& digest_holders) const;
 
     BlockAllocator& blocks_;
     std::size_t size_;

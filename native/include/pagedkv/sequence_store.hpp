@@ -209,7 +209,7 @@ private:
     std::vector<BlockId> moved_;
     std::unique_ptr<PrefixIndex> index_;  // null: no prefix caching
     CacheEvents events_;
-    std::vector<Content> contents_;        // by row, where there is an index
+    std::vector<Content> contents_;  // by row, where there is an index
     std::vector<Content> moved_contents_;
     std::vector<BlockId> matched_;
     std::uint32_t batch_ = 0;
