@@ -24,14 +24,15 @@ def drawn_prompt(data: DataObject, earlier: Sequence[Prompt], most: int, block_s
     """An earlier prompt's head or a book's, and perhaps another end; mostly not limited in what it may take over."""
     length = data.draw(st.sampled_from((most // 2, most, None)))
     length = data.draw(st.integers(0, most)) if length is None else length
-    if earlier and data.draw(st.booleans()):
+    from_earlier, another_end = data.draw(st.tuples(st.booleans(), st.booleans()))
+    if earlier and from_earlier:
         other = data.draw(st.sampled_from(earlier))
         tokens, salt, spans = list(other.tokens), other.salt, list(other.spans)
         tokens = (tokens + [0] * length)[:length]
     else:
         tokens, salt = list(BOOKS[data.draw(st.integers(0, len(BOOKS) - 1))][:length]), data.draw(SALTS)
         spans = _drawn_spans(data, length, block_size)
-    if tokens and data.draw(st.booleans()):
+    if tokens and another_end:
         at = data.draw(st.integers(0, length - 1))
         tokens[at:] = [1 - token for token in tokens[at:]]
     limit = data.draw(st.sampled_from((None,) * 5 + (most, length, length // 2)))
