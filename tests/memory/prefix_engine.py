@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from pagedkv import Admission, DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
 from pagedkv.backends.host import HostBackend, HostStream
 
 from .engine import Action, Read
@@ -68,8 +68,8 @@ class PrefixEngine:
 
     # --- what the planted faults do differently -----------------------------------------------------------------------
 
-    def admit(self, seq_id: int, speaker: Speaker, **how: int | None) -> Admission | None:
-        return self.manager.try_admit(seq_id, speaker.ids, salt=speaker.salt, spans=speaker.spans, **how)
+    def as_told(self, speaker: Speaker) -> Speaker:
+        return speaker
 
     def apply(self, plan: StepPlan) -> None:
         self.pool.apply(plan)
@@ -186,9 +186,11 @@ class PrefixEngine:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def _admit(self, speaker: Speaker, reserve: int | None, **how: int) -> int | None:
-        seq_id = next(self._ids)
-        admission = self.admit(seq_id, speaker, reserve=reserve, **how)
+    def _admit(self, speaker: Speaker, reserve: int | None, max_hit_tokens: int | None = None) -> int | None:
+        seq_id, told = next(self._ids), self.as_told(speaker)
+        admission = self.manager.try_admit(
+            seq_id, told.ids, salt=told.salt, spans=told.spans, reserve=reserve, max_hit_tokens=max_hit_tokens
+        )
         if admission is None:
             return None
         speaker.length = speaker.written = admission.cached_tokens

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pagedkv import Admission, StepPlan
+from dataclasses import replace
+
+from pagedkv import StepPlan
 
 from .plans import HandMadePlan
 from .prefix_engine import BLOCK_SIZE, PrefixEngine
@@ -36,15 +38,15 @@ class WrittenWhereTheOldTokensWere(PrefixEngine):
 class SaltForgotten(PrefixEngine):
     """All tenants share one cache."""
 
-    def admit(self, seq_id: int, speaker: Speaker, **how: int | None) -> Admission | None:
-        return self.manager.try_admit(seq_id, speaker.ids, spans=speaker.spans, **how)
+    def as_told(self, speaker: Speaker) -> Speaker:
+        return replace(speaker, salt=b"")
 
 
 class PicturesForgotten(PrefixEngine):
     """Prompts count as equal whatever lies over their placeholder tokens."""
 
-    def admit(self, seq_id: int, speaker: Speaker, **how: int | None) -> Admission | None:
-        return self.manager.try_admit(seq_id, speaker.ids, salt=speaker.salt, **how)
+    def as_told(self, speaker: Speaker) -> Speaker:
+        return replace(speaker, spans=())
 
 
 class IdsOfOtherTokens(PrefixEngine):
