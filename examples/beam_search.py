@@ -46,6 +46,7 @@ class Search:
         self.everyone = [beam for group in self.groups for beam in group]
         self.most_blocks_of_copies = 0  # what beams without sharing would have held at most
         self.beams = [self._start(group, prompt) for group, prompt in zip(self.groups, prompts, strict=True)]
+        self._count_copies()
 
     def _start(self, group: range, prompt: Sequence[int]) -> list[Beam]:
         """The prompt is stored once. The forks share its blocks and take none."""
@@ -66,8 +67,11 @@ class Search:
             chosen = choose(self.beams[number], following, len(group))
             parents += [group.start + parent for parent, _ in chosen]  # places in this call's list of sequences
             self.beams[number] = [beam for _, beam in chosen]
-        self.most_blocks_of_copies = max(self.most_blocks_of_copies, self.cache.get_stats().logical_blocks)
+        self._count_copies()
         self.cache.reorder(self.everyone, parents)
+
+    def _count_copies(self) -> None:
+        self.most_blocks_of_copies = max(self.most_blocks_of_copies, self.cache.get_stats().logical_blocks)
 
     def read(self, beam: int) -> npt.NDArray[np.int64]:
         """All that the model sees of a beam, through its line of the block tables, as an attention kernel reads it."""
@@ -101,9 +105,11 @@ def choose(beams: Sequence[Beam], following: Sequence[npt.NDArray[np.float64]], 
 def main() -> None:
     """Search and print what was found, and what it took."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--width", type=int, default=4, help="beams a request")
-    parser.add_argument("--tokens", type=int, default=12, help="tokens to find for each beam")
+    parser.add_argument("--width", type=int, default=4, help=f"beams a request, 1 to {VOCABULARY}")
+    parser.add_argument("--tokens", type=int, default=12, help="tokens to find for each beam, 1 or more")
     options = parser.parse_args()
+    if not 1 <= options.width <= VOCABULARY or options.tokens < 1:
+        parser.error(f"give a width of 1 to {VOCABULARY} and at least 1 token")
     search = Search(PROMPTS, options.width)
     for _ in range(options.tokens - 1):
         search.step()

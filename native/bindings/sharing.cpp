@@ -26,7 +26,7 @@ void bind_sharing(nb::class_<Manager>& c) {
           "Register `child_ids` (int64 [n]) as copies of a sequence that share its blocks; takes no block. Atomic.\n\n"
           "The children have the parent's length, committed tokens and known ids. Blocks that hold tokens are shared, what\n"
           "the parent has only reserved is not; whoever writes into a shared block first gets a copy of it (append, reserve).\n"
-          "All are equal afterwards: free them in any order. Cost: O(blocks of the parent), whatever the number of children.\n"
+          "All are equal afterwards: free them in any order. Cost: O(blocks of the parent) a child.\n"
           "Modifies: the children, their rows, reference counts. Stream: no work of its own; the next plan that names a child\n"
           "carries its row. Errors: SequenceStateError (unknown parent, a child's id is live), InvalidArgumentError (repeated\n"
           "child).");

@@ -173,6 +173,7 @@ TEST(a_commit_never_writes_over_what_is_shared) {
     CHECK_THROWS(SequenceState, store.commit(Ids{1}, Ids{6}, std::nullopt));
     CHECK_EQ(store.allocator().fill(1), 3);  // the child's tokens
     reserve(store, {1}, {6});
+    CHECK_EQ(store.allocator().fill(3), 1);  // what was copied counts as stored
     store.commit(Ids{1}, Ids{6}, std::nullopt);
     CHECK_EQ(entries(store, 1), (Int32s{0, 3, 2}));
     CHECK_EQ(entries(store, 2), (Int32s{0, 1}));

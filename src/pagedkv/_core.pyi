@@ -511,7 +511,7 @@ class KVCacheManager:
 
         The children have the parent's length, committed tokens and known ids. Blocks that hold tokens are shared, what
         the parent has only reserved is not; whoever writes into a shared block first gets a copy of it (append, reserve).
-        All are equal afterwards: free them in any order. Cost: O(blocks of the parent), whatever the number of children.
+        All are equal afterwards: free them in any order. Cost: O(blocks of the parent) a child.
         Modifies: the children, their rows, reference counts. Stream: no work of its own; the next plan that names a child
         carries its row. Errors: SequenceStateError (unknown parent, a child's id is live), InvalidArgumentError (repeated
         child).

@@ -148,7 +148,12 @@ class KVCache(CacheReads):
         """As KVCacheManager.fork; the children's rows of the device-resident tables are written at once."""
         self._ready("fork")
         self.manager.fork(parent_id, child_ids)
-        self._applied(self.manager.reserve(child_ids, self.manager.seq_lens(child_ids)))
+        try:
+            plan = self.manager.reserve(child_ids, self.manager.seq_lens(child_ids))
+        except BaseException:
+            self.manager.free(child_ids)  # too little memory for so large a plan: as if nobody had asked
+            raise
+        self._applied(plan)
 
     def reorder(self, seq_ids: npt.ArrayLike, parent_indices: npt.ArrayLike) -> StepPlan:
         """As KVCacheManager.reorder; the plan is applied."""

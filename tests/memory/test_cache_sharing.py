@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from cases.refused import observable, refused
-from pagedkv import KVCache, open_cache
+from pagedkv import DevicePool, KVCache, KVCacheManager, KVLayout, StepPlan, open_cache
 from pagedkv.errors import BackendError, InvalidArgumentError, SequenceStateError
 
 
@@ -106,3 +107,29 @@ def test_a_reorder_that_the_cache_refuses_plans_nothing(cache: KVCache) -> None:
     with pytest.raises(BackendError, match="closed"):
         cache.reorder([1], [0])
     assert observable(cache.manager) == before
+
+
+class PlansNothing(KVCacheManager):
+    """Has too little memory for a plan, as a fork of thousands of children of a long prompt may have."""
+
+    short_of_memory = False
+
+    def reserve(self, seq_ids: ArrayLike, upto: ArrayLike) -> StepPlan:
+        if self.short_of_memory:
+            raise MemoryError
+        return super().reserve(seq_ids, upto)
+
+
+def test_a_fork_whose_plan_finds_no_memory_changes_nothing() -> None:
+    manager = PlansNothing(16, 4)
+    with KVCache(manager, DevicePool(KVLayout(8, 4), 16, device="host")) as cache:
+        cache.register_sequence(1, range(10))
+        cache.append_tokens(1, 10)
+        manager.short_of_memory = True
+        before = observable(manager)
+        with pytest.raises(MemoryError):
+            cache.fork(1, [2, 3])
+        assert observable(manager) == before
+        manager.short_of_memory = False
+        cache.fork(1, [2, 3])
+        _assert_rows(cache)

@@ -222,7 +222,7 @@ class ModelManager:
             self._lower_fill(sequence, before)
 
     def _lower_fill(self, sequence: ModelSequence, before: int) -> None:
-        """Only a sole holder may lower a block's fill: another, or a reader of an ended one, may need the tokens."""
+        """Only a sole holder may lower a fill: another one, or a reader of an ended one, may need the tokens."""
         for column in range(sequence.length // self.block_size, blocks_for(before, self.block_size)):
             if column < len(sequence.table):
                 block = self.pool.blocks[sequence.table[column]]

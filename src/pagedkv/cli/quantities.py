@@ -60,7 +60,7 @@ def step_ticks(text: str) -> int:
 def probability(text: str, name: str) -> float:
     """Return a number from 0 to 1, such as 0.9. Errors: InvalidArgumentError, which names the option."""
     text = text.strip()
-    if _DECIMAL.fullmatch(text) is None or float(text) > 1:
+    if re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", text) is None or float(text) > 1:
         raise InvalidArgumentError(f"{name} is {text[:40]!r}; give a probability, 0 to 1, such as 0.9")
     return float(text)
 

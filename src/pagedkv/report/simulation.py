@@ -64,7 +64,7 @@ def _groups(config: dict[str, Any]) -> tuple[Line, ...]:
     if config["samples"] > 1:
         lines.append(Line("request", f"{count(config['samples'])} samples", "one prompt, stored once"))
     if config["beam_width"] > 1:
-        drawn = f"one survives a step with {config['beam_survival']:g}, seed {config['seed']}"
+        drawn = f"one survives a step with {config['beam_survival']}, seed {config['seed']}"
         lines.append(Line("request", f"{count(config['beam_width'])} beams", drawn))
     if config["admission"] == "final":
         lines.append(Line("admission", "by final footprint", "nothing is preempted"))
