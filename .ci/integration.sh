@@ -25,11 +25,13 @@ expect 2 pagedkv simulate --block-size 1.5
 expect 2 pagedkv simulate --trace missing.csv
 expect 2 pagedkv simulate --device cuda:99
 expect 2 pagedkv simulate --json no/such/folder/x.json
-expect 0 python "$repo/examples/engine_loop.py"
+for example in engine_loop beam_search prefix_reuse; do expect 0 python "$repo/examples/$example.py"; done
 if [ -n "${PAGEDKV_TRACE_DIR:-}" ]; then
   azure=$PAGEDKV_TRACE_DIR/azure-llm-2023
   expect 0 pagedkv simulate --trace "$azure/AzureLLMInferenceTrace_code.csv" --limit 500 --blocks 4096 --verify
   expect 0 pagedkv simulate --trace "$azure/AzureLLMInferenceTrace_conv.csv" --step-ms 50 --blocks 4096 --no-verify --json -
+  expect 0 pagedkv simulate --trace "$PAGEDKV_TRACE_DIR/mooncake-fast25/conversation_trace.jsonl.gz" --prefix-caching \
+    --cache-only --blocks 50000 --json -
 else
   echo "skipped: real traces (PAGEDKV_TRACE_DIR is not set)"
 fi

@@ -23,7 +23,6 @@ SHOWN = (
     ),
     ("decode-step", "256 running, times faster than vLLM", "the same against vLLM 0.33's bookkeeping of that step"),
     ("decode-step", "4096 running, arrays read", "decode step, 4,096 running"),
-    ("eviction-pressure", "evicting against clean", "decode step that evicts, against one that does not"),
     (
         "engine-step",
         "256 sequences, whole tables exported",
@@ -33,12 +32,26 @@ SHOWN = (
     ("beam-step", "step of 8 beams, prompt 32,768, times faster than vLLM", "the same against vLLM's resubmission"),
     ("beam-step", "fork of 7 children, prompt 32,768", "fork of 7 children from a 32k prompt"),
     (
+        "prefix-reuse",
+        "full hit of 32,768 tokens, 1,000,000 cached blocks",
+        "full prefix hit, 32k prompt, 1M cached blocks",
+    ),
+    (
+        "prefix-reuse",
+        "full hit of 32,768 tokens, times faster than vLLM with sha256",
+        "the same against vLLM's hash + lookup + allocate, sha256",
+    ),
+    (
+        "prefix-memory",
+        "1,000,000 cached blocks, runs of 8: all memory, tokens included",
+        "memory of a cached block of 16 tokens, all in all",
+    ),
+    (
         "free-scattered",
         "8,192 of 1,000,000 blocks, untouched since the pool was filled",
         "8,192 scattered blocks freed",
     ),
     ("pool-build", "1,000,000 blocks built", "a pool of 1,000,000 blocks, built"),
-    ("pool-build", "1,000,000 blocks, memory after every block was used", "its memory, every block used"),
     ("import-cost", "import pagedkv with all names beyond numpy, wall", "`import pagedkv`, all names, beyond NumPy"),
     ("simulate-trace", "whole trace, wall of the process", "`simulate` on an hour of Azure conversation: 79,283 steps"),
 )
