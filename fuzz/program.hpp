@@ -17,17 +17,23 @@ public:
 
 private:
     using Ids = StoreModel::Ids;
+    using Tokens = std::optional<std::int64_t>;
+    using Fit = pagedkv::SequenceStore::Fit;
+    using Covers = std::vector<pagedkv::Cover>;
 
     // program_prefix.cpp
     void admit();
+    void admit(std::int64_t id, std::int64_t count, ModelSequence s, const Covers& covers, Tokens reserved, Tokens most);
+    void serve();
     void lookup();
     void drain();
     void reset();
-    ModelSequence prompt(std::int64_t& count, std::vector<pagedkv::Cover>& covers);
-    std::optional<std::int64_t> most_hit_tokens();
-    void check_covers(Expectation& expected, const std::vector<pagedkv::Cover>& covers, std::int64_t count) const;
+    ModelSequence prompt(std::int64_t& count, Covers& covers);
+    Tokens most_hit_tokens();
+    void check_covers(Expectation& expected, const Covers& covers, std::int64_t count) const;
     // program_growth.cpp
     void append();
+    void append(const Ids& ids, const Ids& counts, Fit fit, bool tokens, std::int64_t too_many);
     void reserve();
     std::size_t served_prefix(const Ids& ids, const Ids& upto) const;
     std::int64_t needed_by(const Ids& ids, const Ids& upto) const;
@@ -39,9 +45,11 @@ private:
     Expectation in_order(const Ids& ids) const;
     // program_cursors.cpp
     void commit();
+    void commit(const Ids& ids, const Ids& lengths, bool tokens, std::int64_t too_many);
     std::int32_t late_id(const ModelSequence& s, std::int64_t p) const;
     void truncate();
     void free();
+    void free(const Ids& ids, std::optional<pagedkv::Step> after);
     void retire();
     // program_allocator.cpp
     void allocate();

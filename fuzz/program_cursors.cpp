@@ -10,8 +10,18 @@ std::int32_t Program::late_id(const ModelSequence& s, std::int64_t p) const {
 }
 
 void Program::commit() {
-    const Ids ids = in_.ids(), lengths = in_.amounts(ids.size());
+    Ids ids = in_.ids(), lengths = in_.amounts(ids.size());
     const std::uint8_t with_ids = in_.byte();
+    if (options_.prefix_caching && with_ids % 8 != 7) {  // mostly something that can be committed
+        ids = mostly_live(ids);
+        lengths.resize(ids.size());
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            if (model_.live.contains(ids[i])) lengths[i] = std::clamp<std::int64_t>(lengths[i], 0, at(ids[i]).length);
+    }
+    commit(ids, lengths, with_ids % 3 == 2 || with_ids >= 250, with_ids >= 250 ? 1 : 0);
+}
+
+void Program::commit(const Ids& ids, const Ids& lengths, bool tokens, std::int64_t too_many) {
     Expectation expected = for_batch(ids);
     std::int64_t late = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -27,11 +37,8 @@ void Program::commit() {
         if (lengths[i] > s.length && model_.shared_between(s, s.length, lengths[i])) expected.state = true;
         late += std::max<std::int64_t>(0, lengths[i] - s.known());
     }
-    const bool tokens = with_ids % 3 == 2 || with_ids >= 250;
-    if (with_ids >= 250) {
-        ++late;
-        expected.invalid = true;
-    }
+    late += too_many;
+    if (too_many > 0) expected.invalid = true;
     std::vector<std::int32_t> given;
     for (std::size_t i = 0; tokens && !expected.refused() && i < ids.size(); ++i)
         for (std::int64_t p = at(ids[i]).known(); p < lengths[i]; ++p) given.push_back(late_id(at(ids[i]), p));
@@ -83,6 +90,10 @@ void Program::free() {
     const std::uint8_t when = in_.byte();
     const auto after =
         when % 2 == 0 ? std::nullopt : std::optional(when == 255 ? in_.amount() : model_.last_step - when % 8 / 2);
+    free(ids, after);
+}
+
+void Program::free(const Ids& ids, std::optional<pagedkv::Step> after) {
     Expectation expected = for_batch(ids);
     if (after && (*after < 0 || *after > model_.last_step)) expected.invalid = true;
     if (!run(expected, [&] { store_.free(ids, after); })) return;

@@ -4,7 +4,6 @@
 
 using pagedkv::SequenceStore;
 using pagedkv::StepPlan;
-using Fit = pagedkv::SequenceStore::Fit;
 
 Expectation Program::for_batch(const Ids& ids) const {
     Expectation expected;
@@ -66,14 +65,16 @@ void Program::append() {
     if (in_.byte() == 255) counts.push_back(1);
     const Fit fit = in_.flag() ? Fit::partial : Fit::whole;
     const std::uint8_t with_ids = in_.byte();
-    std::int64_t sum = with_ids == 255 ? 1 : 0;
+    append(ids, counts, fit, with_ids % 4 == 3, with_ids == 255 ? 1 : 0);
+}
+
+void Program::append(const Ids& ids, const Ids& counts, Fit fit, bool tokens, std::int64_t too_many) {
+    std::int64_t sum = too_many;
     for (const std::int64_t count : counts) sum += std::clamp(count, -kFar, kFar);
     std::vector<std::int32_t> given;
     SequenceStore::TokenIds ids_of_call{sum, nullptr};
-    const bool tokens = with_ids % 4 == 3;
-
     Expectation expected = for_batch(ids);
-    if (counts.size() != ids.size() || (tokens && with_ids == 255)) expected.invalid = true;
+    if (counts.size() != ids.size() || (tokens && too_many > 0)) expected.invalid = true;
     const Ids upto = sums(ids, counts);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const auto found = model_.live.find(ids[i]);

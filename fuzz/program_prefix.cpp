@@ -31,7 +31,7 @@ void Program::check_covers(Expectation& expected, const std::vector<Cover>& cove
     }
 }
 
-std::optional<std::int64_t> Program::most_hit_tokens() {
+Program::Tokens Program::most_hit_tokens() {
     if (!options_.prefix_caching || in_.below(4) != 3) return std::nullopt;
     return in_.amount();
 }
@@ -39,12 +39,16 @@ std::optional<std::int64_t> Program::most_hit_tokens() {
 void Program::admit() {
     const Ids ids = in_.ids();
     if (ids.empty()) return;
-    const std::int64_t id = ids[0];
     std::vector<Cover> covers;
     std::int64_t count = 0;
-    ModelSequence s = prompt(count, covers);
+    const ModelSequence s = prompt(count, covers);
     const auto reserved = in_.flag() ? std::optional(in_.amount()) : std::nullopt;
     const auto most = most_hit_tokens();
+    admit(ids[0], count, s, covers, reserved, most);
+}
+
+void Program::admit(std::int64_t id, std::int64_t count, ModelSequence s, const std::vector<Cover>& covers, Tokens reserved,
+                    Tokens most) {
     const std::int64_t room = reserved.value_or(count), target = std::max(count, room);
 
     Expectation expected = for_batch({});
@@ -78,6 +82,26 @@ void Program::admit() {
     if (!options_.prefix_caching) return;
     model_.queried += count;
     model_.hit += placed.length;
+}
+
+// A request from its first step to its last, or nearly, so that something can be found.
+void Program::serve() {
+    Ids ids = in_.ids();
+    std::erase_if(ids, [&](std::int64_t id) { return model_.live.contains(id); });
+    if (ids.empty()) return;
+    std::vector<Cover> covers;
+    std::int64_t count = 0;
+    const ModelSequence s = prompt(count, covers);
+    admit(ids[0], count, s, covers, std::nullopt, most_hit_tokens());
+    model_.check_all();
+    if (!model_.live.contains(ids[0])) return;
+    const std::int64_t more = in_.below(4);
+    append({ids[0]}, {count - at(ids[0]).length}, Fit::whole, false, 0);
+    append({ids[0]}, {more}, Fit::whole, true, 0);
+    model_.check_all();
+    commit({ids[0]}, {at(ids[0]).length - in_.below(2) * std::min<std::int64_t>(1, at(ids[0]).length)}, false, 0);
+    const std::uint8_t end = in_.byte();
+    if (end % 4 > 0) free({ids[0]}, end % 4 > 1 ? std::nullopt : std::optional(model_.last_step - end % 16 / 8));
 }
 
 void Program::lookup() {

@@ -61,9 +61,11 @@ void StoreModel::check_sequences() {
             const std::int64_t slot = s.table[static_cast<std::size_t>(p / size)] * size + p % size;
             demand(memory_[static_cast<std::size_t>(slot)] == s.tokens[static_cast<std::size_t>(p)], "a token was overwritten");
         }
-        for (std::int64_t i = 0; i < s.published; ++i)
-            if (const BlockId b = s.table[static_cast<std::size_t>(i)]; block(b).published)
-                demand(contents.of(b) == content_of(s, i + 1), "a findable block is not what its holder has in it");
+        const ModelContent all = content_of(s, s.published);
+        for (std::size_t i = 0; i < all.chain.size(); ++i)
+            if (block(s.table[i]).published)
+                demand(contents.of(s.table[i]).chain.size() == i + 1 && all.begins_with(contents.of(s.table[i])),
+                       "a findable block is not what its holder has in it");
     }
 }
 
@@ -71,9 +73,11 @@ void StoreModel::check_blocks() {
     const auto& pool = store.allocator();
     for (BlockId b = 0; b < total; ++b) {
         const ModelBlock& m = block(b);
-        demand(pool.state(b) == state(b), "state of a block");
-        demand(pool.pins(b) == m.pins && pool.refs(b) == refs(b), "references of a block");
-        demand((refs(b) > 0) == (state(b) == BlockState::in_use), "the model's own lists");
+        const BlockState right = state(b);
+        const std::int64_t holders = refs(b);
+        demand(pool.state(b) == right, "state of a block");
+        demand(pool.pins(b) == m.pins && pool.refs(b) == holders, "references of a block");
+        demand((holders > 0) == (right == BlockState::in_use), "the model's own lists");
         demand(pool.published(b) == m.published, "a block can be found, or not, against all reason");
         demand(pool.fill(b) == m.fill, "fill of a block");
         if (m.pins > 0 || m.published) demand(m.kept == content(b), "a pinned or findable block was written");
@@ -90,8 +94,9 @@ void StoreModel::check_stats() {
         held.insert(q.table.begin(), q.table.end());
     }
     for (BlockId b = 0; b < total; ++b) {
-        ++counts[static_cast<std::size_t>(state(b))];
-        if (refs(b) > 0) stored += block(b).fill;
+        const BlockState now = state(b);
+        ++counts[static_cast<std::size_t>(now)];
+        if (now == BlockState::in_use) stored += block(b).fill;
     }
     peak_ = std::max(peak_, counts[2] + counts[3]);
     demand(s.clean_blocks == counts[0] && s.cached_blocks == counts[1], "free blocks");
