@@ -9,8 +9,10 @@ from hypothesis.stateful import initialize, precondition, rule
 from hypothesis.strategies import DataObject
 
 from .consumer import Consumer, salt_digest, told
-from .drawing import drawn_blocks, drawn_tokens, seldom
+from .contents import Content
+from .drawing import SEQ_IDS, drawn_blocks, drawn_tokens, seldom
 from .prompt_rules import PromptRules
+from .prompts import Prompt
 
 
 class PrefixRules(PromptRules):
@@ -83,6 +85,29 @@ class PrefixRules(PromptRules):
             for seq_id in ids:
                 self.memory.free(seq_id)
         assert self.manager.reset_prefix_cache() == self.model.reset_prefix_cache()
+
+    @precondition(lambda self: self.model.num_blocks <= 8 and not self.live)
+    @rule(beyond=st.integers(0, 3))
+    def leave_events_unread(self, beyond: int) -> None:
+        """Up to the most that are kept, and a few more: then the record is given up."""
+        record = self.model.pool.contents.record
+        self.drain()
+        for _ in range(record.limit):  # where pins leave no block there will be no events
+            if len(record.events) < record.limit:
+                self._store_or_remove_one()
+        for _ in range(beyond):
+            self._store_or_remove_one()
+        self.drain()
+
+    def _store_or_remove_one(self) -> None:
+        """One event, or two where something is evicted for it."""
+        prompt = Prompt((7,) * self.model.block_size)
+        content = Content.of(b"", prompt.tokens, (), self.model.block_size, 1)
+        blocks = list(self.model.pool.contents.copies.get(content, ()))
+        if blocks:
+            self.both(lambda: self.model.pool.unpublish(blocks), lambda: self.manager.allocator.unpublish(blocks))
+        else:
+            self.serve_prompt(SEQ_IDS[0], prompt, deferred=False)
 
     @rule()
     def drain(self) -> None:

@@ -98,14 +98,14 @@ class PromptRules(Harness):
     def serve(self, data: DataObject, deferred: bool) -> None:
         """A prompt's whole life, after which its blocks are cached, or pending and findable."""
         self._make_room()
-        self._serve(self._drawn_id(data), self._drawn_prompt(data), deferred)
+        self.serve_prompt(self._drawn_id(data), self._drawn_prompt(data), deferred)
 
     @precondition(lambda self: not self.crowded)
     @rule(data=st.data(), times=st.integers(2, 4))
     def serve_many(self, data: DataObject, times: int) -> None:
         """Pressure: what was findable is evicted, its longest unused part first."""
         for _ in range(times):
-            self._serve(self._drawn_id(data), self._drawn_prompt(data), deferred=False)
+            self.serve_prompt(self._drawn_id(data), self._drawn_prompt(data), deferred=False)
 
     @precondition(lambda self: not self.crowded)
     @rule(data=st.data(), deferred=st.booleans(), whole=st.booleans(), more=st.integers(0, 5))
@@ -113,7 +113,7 @@ class PromptRules(Harness):
         """The next turn of a chat, or the same prompt once more with nothing left to compute."""
         self._make_room()
         seq_id, prompt = self._drawn_id(data), self._drawn_prompt(data)
-        self._serve(seq_id, prompt, deferred)
+        self.serve_prompt(seq_id, prompt, deferred)
         longer = Prompt((*prompt.tokens, *[1] * more), prompt.salt, prompt.spans)
         self._start(seq_id, replace(longer, max_hit_tokens=len(longer.tokens) if whole else None), None, commits=True)
 
@@ -129,6 +129,23 @@ class PromptRules(Harness):
             self.commit_all(seq_id)
         for seq_id in started[:ended]:
             self._end(seq_id, None)
+
+    @precondition(lambda self: not self.crowded)
+    @rule(data=st.data(), left=st.integers(0, 3))
+    def take_over_at_the_watermark(self, data: DataObject, left: int) -> None:
+        """A cached prompt, asked for again without room for more, when besides it only ``left`` blocks are free."""
+        self._make_room()
+        prompt = self._drawn_prompt(data)
+        self.serve_prompt(self._drawn_id(data), prompt, deferred=False)
+        other, again = [s for s in SEQ_IDS if s not in self.model.sequences][:2]
+        found = self.model.lookup(prompt) // self.model.block_size
+        taken = (self.model.pool.available - found - left) * self.model.block_size
+        self.admit_prompt(other, Prompt(()), 0)
+        if taken > 0:
+            self.same_plan(
+                self.both(lambda: self.model.reserve([other], [taken]), lambda: self.manager.reserve([other], [taken]))
+            )
+        self.admit_prompt(again, prompt, 0)
 
     def _make_room(self) -> None:
         """As an engine does: most admissions should find enough blocks, whatever the other rules left."""
@@ -150,7 +167,7 @@ class PromptRules(Harness):
         length = self.model.sequences[seq_id].length
         self.both(lambda: self.model.commit([seq_id], [length]), lambda: self.manager.commit([seq_id], [length]))
 
-    def _serve(self, seq_id: int, prompt: Prompt, deferred: bool) -> None:
+    def serve_prompt(self, seq_id: int, prompt: Prompt, deferred: bool) -> None:
         if self._start(seq_id, prompt, None, commits=True):
             self._end(seq_id, self.model.last_step if deferred else None)
 
