@@ -34,7 +34,7 @@ SHOWN = (
     (
         "prefix-reuse",
         "full hit of 32,768 tokens, 1,000,000 cached blocks",
-        "full prefix hit, 32k prompt, 1M cached blocks",
+        "full hit of a 32k prompt, 1M blocks cached",
     ),
     (
         "prefix-reuse",
