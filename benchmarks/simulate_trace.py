@@ -1,4 +1,4 @@
-"""`pagedkv simulate` as whole processes: Azure's conversation trace over its length, Mooncake's over the cache alone."""
+"""`pagedkv simulate` as whole processes: Azure's conversations over its length, Mooncake's over the cache alone."""
 
 import json
 import os
