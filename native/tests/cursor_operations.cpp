@@ -30,8 +30,7 @@ StoreOperation committing(const char* name, To to, With with = With::nothing) {
     const auto run = [=](SequenceStore& store, Injection& inject) {
         const Ids ids = store.seq_ids(), upto = lengths(store, ids, to);
         std::int64_t late = with == With::too_many_ids ? 1000 : 0;
-        for (std::size_t i = 0; i < ids.size(); ++i)
-            late += std::max<std::int64_t>(0, upto[i] - store.sequence(ids[i]).known);
+        for (std::size_t i = 0; i < ids.size(); ++i) late += std::max<std::int64_t>(0, upto[i] - store.sequence(ids[i]).known);
         const auto tokens = with == With::nothing ? std::nullopt : std::optional(some_ids(late));
         inject([&] { store.commit(ids, upto, token_ids(tokens)); });
     };

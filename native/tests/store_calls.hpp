@@ -67,8 +67,7 @@ inline TokenIds token_ids(const std::optional<Int32s>& ids) {
 }
 
 inline StepPlan append(SequenceStore& store, const Ids& ids, const Ids& counts,
-                       const std::optional<Int32s>& tokens = std::nullopt,
-                       SequenceStore::Fit fit = SequenceStore::Fit::whole) {
+                       const std::optional<Int32s>& tokens = std::nullopt, SequenceStore::Fit fit = SequenceStore::Fit::whole) {
     StepPlan plan;
     store.append(ids, counts, token_ids(tokens), fit, plan);
     return plan;
