@@ -29,11 +29,31 @@ nb::object array_of(const std::vector<T>& values) {
     return own(std::move(copy), static_cast<std::int64_t>(values.size()));
 }
 
+class GiveUp {
+public:
+    explicit GiveUp(Manager& self) : self_(self) {}
+    ~GiveUp() {
+        if (!done_) locked(self_, [](SequenceStore& s) { s.give_events_up(); });
+    }
+    GiveUp(const GiveUp&) = delete;
+    GiveUp& operator=(const GiveUp&) = delete;
+    Events done(Events events) {
+        done_ = true;
+        return events;
+    }
+
+private:
+    Manager& self_;
+    bool done_ = false;
+};
+
 Events drain_events(Manager& self) {
     EventBatch batch = locked(self, [](SequenceStore& s) { return s.drain_events(); });
+    // Taken and then not handed over, they would be missed for ever: the next drain answers with everything instead.
+    GiveUp unless_done(self);
     batch.token_starts.push_back(static_cast<std::int64_t>(batch.tokens.size()));
-    return Events{array_of(batch.kinds),        array_of(batch.blocks), array_of(batch.serials),     array_of(batch.parents),
-                  array_of(batch.token_starts), array_of(batch.tokens), array_of(batch.salt_digests)};
+    return unless_done.done({array_of(batch.kinds), array_of(batch.blocks), array_of(batch.serials), array_of(batch.parents),
+                             array_of(batch.token_starts), array_of(batch.tokens), array_of(batch.salt_digests)});
 }
 
 }  // namespace

@@ -69,6 +69,11 @@ public:
         return taken;
     }
 
+    void give_up() {
+        following_ = false;
+        batch_ = EventBatch{};
+    }
+
 private:
     template <class Add>
     void record(Add&& work) {
@@ -77,8 +82,7 @@ private:
             if (!all_ && static_cast<std::int64_t>(batch_.kinds.size()) >= most_) throw std::bad_alloc();
             work();
         } catch (const std::bad_alloc&) {
-            following_ = false;
-            batch_ = EventBatch{};
+            give_up();
         }
     }
     void add(EventKind kind, BlockId b, std::uint64_t serial, std::uint64_t parent, std::span<const std::int32_t> tokens,

@@ -76,6 +76,7 @@ public:
     std::int64_t lookup(const Prompt& prompt, std::optional<std::int64_t> max_hit_tokens);
     bool reset_prefix_cache();
     EventBatch drain_events();
+    void give_events_up() { events_.give_up(); }
     bool prefix_caching() const { return index_ != nullptr; }
 
     // Growth (grow.cpp).
