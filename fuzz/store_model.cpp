@@ -68,6 +68,13 @@ void StoreModel::drop_blocks(ModelSequence& s, std::int64_t keep, pagedkv::Step 
     s.emitted = std::min(s.emitted, static_cast<std::int64_t>(s.table.size()));
 }
 
+void StoreModel::end(SeqId id, pagedkv::Step after) {
+    ModelSequence& s = live.at(id);
+    ended_.push_back({s, after});
+    drop_blocks(s, 0, after);
+    live.erase(id);
+}
+
 std::vector<std::int64_t> StoreModel::content(BlockId b) const {
     return {memory_.begin() + b * size, memory_.begin() + (b + 1) * size};
 }
@@ -111,10 +118,16 @@ void StoreModel::check_sequences() {
         demand(q.emitted == s.emitted, "entries reported");
         const auto now = q.table.entries();
         demand(std::equal(now.begin(), now.end(), s.table.begin(), s.table.end()), "a page table changed by itself");
-        for (std::int64_t p = 0; p < s.length; ++p) {
-            const std::int64_t slot = s.table[static_cast<std::size_t>(p / size)] * size + p % size;
-            demand(memory_[static_cast<std::size_t>(slot)] == s.tokens[static_cast<std::size_t>(p)], "a token was overwritten");
-        }
+        check_tokens(s, "a token was overwritten");
+    }
+    std::erase_if(ended_, [&](const EndedSequence& e) { return e.after <= retired; });
+    for (const EndedSequence& e : ended_) check_tokens(e.last, "a token was overwritten that work in flight may read");
+}
+
+void StoreModel::check_tokens(const ModelSequence& s, const char* fault) const {
+    for (std::int64_t p = 0; p < s.length; ++p) {
+        const std::int64_t slot = s.table[static_cast<std::size_t>(p / size)] * size + p % size;
+        demand(memory_[static_cast<std::size_t>(slot)] == s.tokens[static_cast<std::size_t>(p)], fault);
     }
 }
 

@@ -20,6 +20,12 @@ struct ModelSequence {
     std::vector<std::int64_t> tokens;  // what was written at each position
 };
 
+// A sequence that was freed after a step: until that retires, work in flight may read its tokens.
+struct EndedSequence {
+    ModelSequence last;
+    pagedkv::Step after = 0;
+};
+
 struct ModelBlock {
     std::int64_t pins = 0;
     pagedkv::Step busy_until = 0;  // the last step that may still touch it
@@ -50,6 +56,7 @@ public:
 
     void handed_out(pagedkv::BlockId b);
     void drop_blocks(ModelSequence& s, std::int64_t keep, pagedkv::Step after);
+    void end(pagedkv::SeqId id, pagedkv::Step after);
     void pin(pagedkv::BlockId b);
     void publish(pagedkv::BlockId b);
     pagedkv::Row lowest_free_row() const;
@@ -80,6 +87,7 @@ public:
 
 private:
     void check_sequences();
+    void check_tokens(const ModelSequence& s, const char* fault) const;
     void check_blocks();
     void check_stats();
     void check_device_tables(const pagedkv::StepPlan& plan);
@@ -87,6 +95,7 @@ private:
     std::vector<std::int64_t> content(pagedkv::BlockId b) const;
 
     std::vector<std::int64_t> memory_;
+    std::vector<EndedSequence> ended_;
     std::map<pagedkv::Row, std::map<std::int32_t, pagedkv::BlockId>> device_tables_;
     std::vector<pagedkv::BlockState> states_;  // before the operation in work
     std::int64_t next_token_ = 1;
