@@ -97,10 +97,7 @@ void Program::free(const Ids& ids, std::optional<pagedkv::Step> after) {
     Expectation expected = for_batch(ids);
     if (after && (*after < 0 || *after > model_.last_step)) expected.invalid = true;
     if (!run(expected, [&] { store_.free(ids, after); })) return;
-    for (const std::int64_t id : ids) {
-        model_.drop_blocks(at(id), 0, after.value_or(0));
-        model_.live.erase(id);
-    }
+    for (const std::int64_t id : ids) model_.end(id, after.value_or(0));
 }
 
 void Program::retire() {

@@ -24,6 +24,13 @@ StoreModel::StoreModel(pagedkv::SequenceStore& s)
       lists(total),
       memory_(static_cast<std::size_t>(total * size)) {}
 
+void StoreModel::end(pagedkv::SeqId id, pagedkv::Step after) {
+    ModelSequence& s = live.at(id);
+    ended_.push_back({s, after});
+    drop_blocks(s, 0, after);
+    live.erase(id);
+}
+
 std::vector<std::int64_t> StoreModel::content(BlockId b) const {
     return {memory_.begin() + b * size, memory_.begin() + (b + 1) * size};
 }
@@ -57,15 +64,21 @@ void StoreModel::check_sequences() {
         demand(q.emitted == s.emitted, "entries reported");
         const auto now = q.table.entries();
         demand(std::equal(now.begin(), now.end(), s.table.begin(), s.table.end()), "a page table changed by itself");
-        for (std::int64_t p = 0; p < s.length; ++p) {
-            const std::int64_t slot = s.table[static_cast<std::size_t>(p / size)] * size + p % size;
-            demand(memory_[static_cast<std::size_t>(slot)] == s.tokens[static_cast<std::size_t>(p)], "a token was overwritten");
-        }
+        check_tokens(s, "a token was overwritten");
         const ModelContent all = content_of(s, s.published);
         for (std::size_t i = 0; i < all.chain.size(); ++i)
             if (block(s.table[i]).published)
                 demand(contents.of(s.table[i]).chain.size() == i + 1 && all.begins_with(contents.of(s.table[i])),
                        "a findable block is not what its holder has in it");
+    }
+    std::erase_if(ended_, [&](const EndedSequence& e) { return e.after <= retired; });
+    for (const EndedSequence& e : ended_) check_tokens(e.last, "a token was overwritten that work in flight may read");
+}
+
+void StoreModel::check_tokens(const ModelSequence& s, const char* fault) const {
+    for (std::int64_t p = 0; p < s.length; ++p) {
+        const std::int64_t slot = s.table[static_cast<std::size_t>(p / size)] * size + p % size;
+        demand(memory_[static_cast<std::size_t>(slot)] == s.tokens[static_cast<std::size_t>(p)], fault);
     }
 }
 

@@ -30,6 +30,12 @@ struct ModelSequence {
     std::int64_t known() const { return static_cast<std::int64_t>(ids.size()); }
 };
 
+// A sequence that was freed after a step: until that retires, work in flight may read its tokens.
+struct EndedSequence {
+    ModelSequence last;
+    pagedkv::Step after = 0;
+};
+
 struct ModelBlock {
     std::int64_t pins = 0;
     pagedkv::Step busy_until = 0;  // the last step that may still touch it
@@ -57,6 +63,7 @@ public:
 
     // The store changed nothing (a refusal, an export), or changed what the model was told.
     void check_all();
+    void end(pagedkv::SeqId id, pagedkv::Step after);
     pagedkv::Row lowest_free_row() const;
 
     std::int64_t blocks_for(std::int64_t tokens) const { return (tokens + size - 1) / size; }
@@ -113,6 +120,7 @@ public:
 
 private:
     void check_sequences();
+    void check_tokens(const ModelSequence& s, const char* fault) const;
     void check_blocks();
     void check_stats();
     void check_device_tables(const pagedkv::StepPlan& plan);
@@ -124,6 +132,7 @@ private:
     std::vector<std::int64_t> content(pagedkv::BlockId b) const;
 
     std::vector<std::int64_t> memory_;
+    std::vector<EndedSequence> ended_;
     std::map<pagedkv::Row, std::map<std::int32_t, pagedkv::BlockId>> device_tables_;
     std::int64_t peak_ = 0;
 };

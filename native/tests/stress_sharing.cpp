@@ -6,7 +6,8 @@
 using namespace calls;
 using harness::below;
 
-// Before the tokens of the same plan are written; nobody else holds these blocks.
+// With the plan, before anybody's next one: a stream carries plans out in their order, and the source of a copy may be
+// free as soon as the copy is planned.
 void StressWorker::copy_blocks(const StepPlan& plan) {
     const auto copies = plan.copies();
     for (std::size_t i = 0; i < copies.size(); i += 2)

@@ -81,7 +81,6 @@ void StressWorker::write_tokens(SeqId id, std::span<const std::int64_t> slots) {
 void StressWorker::write(const StepPlan& plan, const Ids& ids, const Ids& counts) {
     ++plans_;
     newest_plan_ = plan.step;
-    copy_blocks(plan);
     const std::span<const std::int64_t> slots = plan.slots();
     std::size_t next = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(plan.counts().served); ++i) {
@@ -98,7 +97,11 @@ void StressWorker::grow_owned() {
     for (std::size_t i = 0; i < ids.size(); ++i) counts.push_back(below(random_, 4));
     const Fit fit = below(random_, 2) == 0 ? Fit::partial : Fit::whole;
     StepPlan plan;
-    if (attempt([&](SequenceStore& store) { store.append(ids, counts, std::nullopt, fit, plan); })) write(plan, ids, counts);
+    const auto grow = [&](SequenceStore& store) {
+        store.append(ids, counts, std::nullopt, fit, plan);
+        copy_blocks(plan);
+    };
+    if (attempt(grow)) write(plan, ids, counts);
 }
 
 void StressWorker::reserve_and_commit() {
@@ -106,9 +109,12 @@ void StressWorker::reserve_and_commit() {
     Ids upto;
     for (const SeqId id : ids) upto.push_back(length(id) + below(random_, 6));
     StepPlan plan;
-    if (!attempt([&](SequenceStore& store) { store.reserve(ids, upto, plan); })) return;
+    const auto grow = [&](SequenceStore& store) {
+        store.reserve(ids, upto, plan);
+        copy_blocks(plan);
+    };
+    if (!attempt(grow)) return;
     ++plans_;
-    copy_blocks(plan);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         Ids slots(static_cast<std::size_t>(upto[i] - length(ids[i])));
         manager_.locked([&](SequenceStore& store) {
