@@ -152,6 +152,7 @@ void construction(Make make) {
 }  // namespace
 
 TEST(growth) { every_operation(growth_operations()); }
+TEST(prefix_reuse) { every_operation(prefix_operations()); }
 TEST(sharing) { every_operation(sharing_operations()); }
 TEST(cursors_and_release) { every_operation(cursor_operations()); }
 TEST(exports) { every_operation(export_operations()); }
@@ -160,6 +161,35 @@ TEST(allocator) { every_operation(allocator_operations()); }
 TEST(construction_leaks_nothing) {
     construction([] { const pagedkv::BlockAllocator pool(100, 0, 0); });
     construction([] { const SequenceStore store(calls::options(100, 16)); });
+    construction([] { const SequenceStore store(calls::caching(100, 16)); });
+}
+
+// A record that finds no memory is given up, and what it is about happens all the same.
+TEST(events_without_memory_are_answered_with_everything) {
+    const calls::Request request{some_ids(8)};
+    const auto followed = [&] {
+        auto store = std::make_unique<SequenceStore>(calls::caching(8, 2));
+        store->drain_events();
+        calls::admit(*store, 1, request);
+        calls::append(*store, {1}, {8});
+        return store;
+    };
+    std::int64_t given_up = 0;
+    for (std::int64_t k = 1;; ++k) {
+        const auto store = followed();
+        const calls::Ids id = {1}, length = {8};
+        failing_new::arm(k);
+        store->commit(id, length, std::nullopt);
+        const bool failed = failing_new::disarm().failures > 0;
+        CHECK_EQ(calls::lookup(*store, request, 8), 8);
+        const pagedkv::EventBatch batch = store->drain_events();
+        CHECK_EQ(batch.kinds, failed ? (calls::Int32s{2, 0, 0, 0, 0}) : (calls::Int32s{0, 0, 0, 0}));
+        CHECK_EQ(batch.tokens, some_ids(8));
+        CHECK_EQ(batch.token_starts.size(), batch.kinds.size());
+        if (!failed) break;
+        ++given_up;
+    }
+    CHECK(given_up > 4);
 }
 
 TEST(plans_to_bytes_and_back) {

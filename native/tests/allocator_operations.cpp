@@ -62,7 +62,7 @@ std::vector<StoreOperation> allocator_operations() {
         {"free all pins", [](auto& store, auto& inject) { free_all_pins(store, inject, 0); }, false},
         {"free one pin too many", [](auto& store, auto& inject) { free_all_pins(store, inject, 1); }},
         on_blocks("free cached blocks", &BlockAllocator::free, BlockState::cached, {}, true),
-        on_blocks("publish blocks in use", &BlockAllocator::publish, BlockState::in_use, {}, false),
+        on_blocks("publish blocks in use", &BlockAllocator::publish, BlockState::in_use, {}, true),  // refused by an index
         on_blocks("publish pending blocks", &BlockAllocator::publish, BlockState::pending, {}, true),
         on_blocks("unpublish blocks in use", &BlockAllocator::unpublish, BlockState::in_use, {}, false),
         on_blocks("unpublish cached blocks", &BlockAllocator::unpublish, BlockState::cached, {}, false),

@@ -32,8 +32,20 @@ std::string state(const pagedkv::SequenceStore& store, const pagedkv::BlockAlloc
     return text;
 }
 
+namespace {
+std::string events(pagedkv::SequenceStore& store) {
+    const pagedkv::EventBatch batch = store.drain_events();
+    std::string text = "\nevents";
+    for (std::size_t i = 0; i < batch.kinds.size(); ++i)
+        text += join(" ", batch.kinds[i], ":", batch.blocks[i], ":", batch.serials[i], ":", batch.parents[i], ":",
+                     batch.token_starts[i], ":", batch.salt_digests[i]);
+    for (const std::int32_t token : batch.tokens) text += join(" ", token);
+    return text;
+}
+}  // namespace
+
 std::string future(pagedkv::SequenceStore& store) {
-    std::string text = "rows";
+    std::string text = events(store) + "\nrows";
     pagedkv::SeqId unused = std::numeric_limits<pagedkv::SeqId>::min();
     for (int i = 0; i < 5; ++i) {
         while (store.row_of(unused) >= 0) ++unused;
@@ -53,6 +65,7 @@ std::string future(pagedkv::SequenceStore& store) {
     text += "freed";
     while (store.allocator().available() > 0) text += join(" ", calls::allocate(store.allocator(), 1)[0]);
     store.check();
+    text += events(store);
     return text + "\n" + state(store, store.allocator());
 }
 

@@ -124,20 +124,20 @@ TEST(a_block_handed_out_again_has_forgotten_its_step) {
 namespace {
 
 // Sequences 1 (seven tokens) and `shorter` ones (five) in blocks 0 and 1; sequence 1 has ended, step 1 may still read it.
-pagedkv::SequenceStore ended_long_one(const Ids& shorter) {
-    pagedkv::SequenceStore store(calls::options(6, 4));
-    calls::admit(store, 1, 7);
-    calls::append(store, {1}, {7});
-    calls::fork(store, 1, shorter);
-    store.truncate(shorter, Ids(shorter.size(), 5), true);
-    store.free(Ids{1}, 1);
-    return store;
-}
+struct EndedLongOne : pagedkv::SequenceStore {
+    explicit EndedLongOne(const calls::Ids& shorter) : SequenceStore(calls::options(6, 4)) {
+        calls::admit(*this, 1, 7);
+        calls::append(*this, {1}, {7});
+        calls::fork(*this, 1, shorter);
+        truncate(shorter, calls::Ids(shorter.size(), 5), true);
+        free(calls::Ids{1}, 1);
+    }
+};
 
 }  // namespace
 
 TEST(the_last_holder_does_not_write_over_tokens_of_an_ended_one) {
-    auto store = ended_long_one({2});
+    EndedLongOne store({2});
     CHECK_THROWS(pagedkv::SequenceState, store.commit(Ids{2}, Ids{6}, std::nullopt));
     store.truncate(Ids{2}, Ids{5}, true);
     CHECK_EQ(store.allocator().fill(1), 3);
@@ -150,18 +150,18 @@ TEST(the_last_holder_does_not_write_over_tokens_of_an_ended_one) {
 }
 
 TEST(all_shorter_holders_copy_while_an_ended_one_is_read) {
-    auto store = ended_long_one({2, 3});
+    EndedLongOne store({2, 3});
     CHECK_EQ(calls::reserve(store, {3, 2}, {6, 6}).counts().copies, 2);
     CHECK_EQ(store.stats().pending_blocks, 1);
     store.check();
 }
 
 TEST(what_nobody_reads_any_more_is_written_in_place) {
-    auto store = ended_long_one({2});
+    EndedLongOne store({2});
     store.retire(1);
     CHECK_EQ(calls::append(store, {2}, {1}).counts().copies, 0);
     store.check();
-    auto as_long = ended_long_one({});
+    EndedLongOne as_long(Ids{});
     calls::admit(as_long, 2, 6);
     calls::append(as_long, {2}, {6});
     calls::fork(as_long, 2, {3});

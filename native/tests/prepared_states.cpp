@@ -121,13 +121,17 @@ Store short_of_copies() {
 }  // namespace
 
 const std::vector<PreparedState>& prepared_states() {
-    static const std::vector<PreparedState> all = {{"empty", empty},
-                                                   {"few", few},
-                                                   {"mixed", mixed},
-                                                   {"crowded", crowded},
-                                                   {"nearly_full", nearly_full},
-                                                   {"forked", forked},
-                                                   {"beams", beams},
-                                                   {"short_of_copies", short_of_copies}};
+    static const std::vector<PreparedState> all = [] {
+        std::vector<PreparedState> states = {{"empty", empty},
+                                             {"few", few},
+                                             {"mixed", mixed},
+                                             {"crowded", crowded},
+                                             {"nearly_full", nearly_full},
+                                             {"forked", forked},
+                                             {"beams", beams},
+                                             {"short_of_copies", short_of_copies}};
+        for (const PreparedState& state : reuse_states()) states.push_back(state);
+        return states;
+    }();
     return all;
 }

@@ -13,4 +13,5 @@ struct PreparedState {
     std::function<std::unique_ptr<pagedkv::SequenceStore>()> make;
 };
 
-const std::vector<PreparedState>& prepared_states();
+const std::vector<PreparedState>& prepared_states();  // all of them
+std::vector<PreparedState> reuse_states();

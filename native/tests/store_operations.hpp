@@ -47,6 +47,7 @@ struct StoreOperation {
 };
 
 std::vector<StoreOperation> growth_operations();
+std::vector<StoreOperation> prefix_operations();
 std::vector<StoreOperation> sharing_operations();
 std::vector<StoreOperation> cursor_operations();
 std::vector<StoreOperation> export_operations();
