@@ -44,7 +44,6 @@ void SequenceStore::commit(Ids ids, Ids lengths, const std::optional<TokenIds>& 
         s.committed = std::max(s.committed, length);
         if (tokens && length > s.known) {
             add_ids(item.row, next_id, length - s.known);
-            next_id += length - s.known;
             s.known = length;
         }
         if (index_) publish(item.row);

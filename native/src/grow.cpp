@@ -182,11 +182,12 @@ void SequenceStore::append_general(Item& item, StepPlan& plan, std::size_t& copi
     set_length(s, item.count);
 }
 
-// Room is there.
-void SequenceStore::add_ids(Row row, const std::int32_t* ids, std::int64_t count) {
+// Room is there. Takes the ids from the front of those left; without an index there may be none, only their number.
+void SequenceStore::add_ids(Row row, const std::int32_t*& ids, std::int64_t count) {
     if (!index_) return;
     std::vector<std::int32_t>& known = content(row).ids;
     known.insert(known.end(), ids, ids + count);
+    ids += count;
 }
 
 void SequenceStore::append(Ids ids, Ids counts, const std::optional<TokenIds>& tokens, Fit fit, StepPlan& plan) {
@@ -215,7 +216,6 @@ void SequenceStore::append(Ids ids, Ids counts, const std::optional<TokenIds>& t
         else append_general(item, plan, copies, updates, slot);
         if (tokens && item.count > item.from) {
             add_ids(item.row, next_id, item.count - item.from);
-            next_id += item.count - item.from;
             at(item.row).known = static_cast<std::int32_t>(item.count);
         }
         *row++ = item.row;

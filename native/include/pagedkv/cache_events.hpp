@@ -56,10 +56,8 @@ public:
     template <class ReportAll>
     EventBatch drain(ReportAll&& report_all) {
         if (!following_) {
-            batch_ = EventBatch{};
-            following_ = true;
-            all_ = true;
-            add(EventKind::cleared, -1, 0, 0, {}, 0);
+            following_ = all_ = true;
+            cleared();
             report_all();
             all_ = false;
             if (!following_) throw std::bad_alloc();

@@ -1,6 +1,7 @@
 // What a sequence's tokens are: its side of prefix reuse. Kept only where the index is on.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <string>
@@ -33,9 +34,8 @@ struct Content {
     std::vector<Extra> extras;
 
     std::int32_t extra(std::int32_t column) const {
-        for (const Extra& e : extras)
-            if (e.column >= column) return e.column == column ? e.number : PrefixIndex::kNoExtra;
-        return PrefixIndex::kNoExtra;
+        const auto found = std::ranges::lower_bound(extras, column, {}, &Extra::column);
+        return found != extras.end() && found->column == column ? found->number : PrefixIndex::kNoExtra;
     }
 };
 

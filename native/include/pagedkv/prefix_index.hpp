@@ -26,7 +26,7 @@
 
 namespace pagedkv {
 
-struct CacheEvents;
+class CacheEvents;
 
 // What a sequence of tokens is looked up by. `extras` are ascending columns with what covers them beyond tokens.
 struct Extra {

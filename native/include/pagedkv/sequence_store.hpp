@@ -192,7 +192,7 @@ private:
     void publish(Row row);
     void cut_content(Row row, std::int64_t length);
     void make_room_for_ids(Row row, std::int64_t count);
-    void add_ids(Row row, const std::int32_t* ids, std::int64_t count);
+    void add_ids(Row row, const std::int32_t*& ids, std::int64_t count);
     Content& content(Row row) { return contents_[static_cast<std::size_t>(row)]; }
     void check_sequence(Row row, std::vector<std::int32_t>& table_refs) const;
 
