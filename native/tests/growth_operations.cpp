@@ -88,6 +88,8 @@ std::vector<StoreOperation> growth_operations() {
         appending(
             "append with ids", [](auto) { return 2; }, Fit::whole, true),
         appending(
+            "append 9 with ids", [](auto) { return 9; }, Fit::whole, true),
+        appending(
             "append to an unknown sequence", [](auto) { return 1; }, Fit::whole, false, Batch::live_and_unknown),
         appending(
             "append to one sequence twice", [](auto) { return 1; }, Fit::whole, false, Batch::live_and_first_again),

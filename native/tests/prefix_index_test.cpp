@@ -83,6 +83,7 @@ TEST(children_of_a_split_run_stay_below_its_tail) {
     c.check();
     CHECK_EQ(c.match(joined(names(1, kRun), names(50, 3))), joined(main, below));
     CHECK_EQ(c.match(joined(names(1, kRun), names(60, 3))), joined(main, beside));
+    CHECK_EQ(c.match(names(1, kRun)), main);  // nothing beyond the prompt's end is read to choose between them
     CHECK_EQ(c.match(joined(names(1, 5), names(70, 2))), joined(head(main, 5), side));
     CHECK_EQ(c.match(joined(names(1, 5), names(50, 3))), head(main, 5));
     // Both parts go on splitting.

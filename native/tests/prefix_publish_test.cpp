@@ -159,6 +159,8 @@ TEST(an_unpublished_block_ends_what_its_sequence_publishes) {
     CHECK_EQ(lookup(store, {counted(7)}), 2);
     append(store, {1}, {2}, Int32s{7, 8});
     commit(store, {1}, {8});
+    store.check();
+    CHECK(!store.allocator().published(entries(store, 1)[3]));
     CHECK_EQ(lookup(store, {counted(9)}), 2);
     CHECK_THROWS(SequenceState, store.allocator().publish(Ids{entries(store, 1)[1]}));
     serve(store, 2, {counted(8)}, false);

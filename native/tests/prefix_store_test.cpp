@@ -133,6 +133,16 @@ TEST(salts_and_spans_part_prompts) {
     store.check();
 }
 
+// One digest that spells out where a span ends and how the next one goes on is not two spans.
+TEST(a_digest_cannot_pretend_to_be_two) {
+    SequenceStore store(caching(20, 4));
+    std::string both = "x";
+    for (const std::int64_t number : {1, 2, 0}) both.append(reinterpret_cast<const char*>(&number), sizeof number);
+    serve(store, 1, {counted(5), "", {{0, 1, "x"}, {1, 2, "y"}}});
+    CHECK_EQ(lookup(store, {counted(5), "", {{0, 1, both + "y"}}}), 0);
+    CHECK_EQ(lookup(store, {counted(5), "", {{0, 1, "x"}, {1, 2, "y"}}}), 4);
+}
+
 TEST(spans_that_are_none_are_refused) {
     SequenceStore store(caching(20, 4));
     for (const std::vector<pagedkv::Cover>& bad : std::vector<std::vector<pagedkv::Cover>>{{{-1, 2, "x"}},

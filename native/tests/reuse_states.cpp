@@ -38,6 +38,7 @@ Store reused() {
     store->truncate(Ids{2}, Ids{3}, true);
     admit(*store, 8, Request{{}}, {0, {}});
     append(*store, {8}, {3});
+    admit(*store, 9, Request{some_ids(6)}, {std::nullopt, 6});  // all from the cache: it has no ids of its own
     store->allocator().increment_ref(Ids{entries(*store, 5)[0]});
     return store;
 }
