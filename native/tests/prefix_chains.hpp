@@ -38,6 +38,7 @@ public:
 
     calls::Int32s tokens(const calls::Int32s& names) const {
         calls::Int32s all;
+        all.reserve(names.size() * static_cast<std::size_t>(size_));  // AddressSanitizer sees who reads behind the last one
         for (const std::int32_t name : names) all.insert(all.end(), static_cast<std::size_t>(size_), name);
         return all;
     }
