@@ -39,17 +39,14 @@ void SequenceStore::check_fits(SeqId id, std::int64_t target) const {
 }
 
 // Blocks to take besides the `hits` matched ones; throws if there are too few, matched ones not counted as free.
-std::int64_t SequenceStore::take_prefix(std::int64_t hits, std::int64_t wanted) {
+std::int64_t SequenceStore::blocks_to_admit(std::int64_t hits, std::int64_t wanted) {
     const std::int64_t needed = std::max<std::int64_t>(0, wanted - hits);
     const std::int64_t revived = blocks_.count_cached({matched_.data(), static_cast<std::size_t>(hits)});
     const std::int64_t available = blocks_.available() - revived;
     // The watermark keeps room for running sequences to grow; a sequence that takes nothing cannot hurt them.
     if (needed + revived == 0 || needed + options_.watermark <= available) return needed;
     try {
-        throw OutOfBlocks(join("admission", options_.watermark > 0 ? " (besides the watermark)" : "", " needs ", needed,
-                               " blocks, ", available, " available and ", blocks_.pending(),
-                               " pending; free or preempt sequences, or retire finished steps"),
-                          needed, available, blocks_.pending());
+        out_of_blocks(needed, available, options_.watermark > 0 ? "admission (besides the watermark)" : "admission");
     } catch (const OutOfBlocks&) {
         ++failed_admissions_;  // only now: composing the message can fail too
         throw;
@@ -72,7 +69,7 @@ void SequenceStore::admit(SeqId id, const Prompt& prompt, const Admit& how, Admi
         hits = find_prefix(prompt, who, most_hit_blocks(prompt, how.max_hit_tokens));
     }
     const std::int64_t cached = math_.start(hits);
-    const std::int64_t needed = take_prefix(hits, math_.blocks(reserved));
+    const std::int64_t needed = blocks_to_admit(hits, math_.blocks(reserved));
     if (index_) who.ids.assign(prompt.tokens.begin() + static_cast<std::ptrdiff_t>(cached), prompt.tokens.end());
     make_room_for_sequences(1);
     const Row row = rows_.lowest_free();
@@ -84,7 +81,6 @@ void SequenceStore::admit(SeqId id, const Prompt& prompt, const Admit& how, Admi
     s.id = id;
     s.known = static_cast<std::int32_t>(prompt.count);
     s.emitted = 0;
-    s.group = ForkGroups::kNone;
     s.live = true;
     // Matched blocks first: what is taken afterwards may evict, and must not evict them.
     const std::span<const BlockId> matched(matched_.data(), static_cast<std::size_t>(hits));

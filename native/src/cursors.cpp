@@ -36,8 +36,7 @@ void SequenceStore::commit(Ids ids, Ids lengths, const std::optional<TokenIds>& 
         const auto length = static_cast<std::int32_t>(item.count);
         if (length > s.table.tokens()) {
             for (std::int64_t i = math_.index(s.table.tokens()); i < math_.blocks(length); ++i)
-                blocks_.unpublish_for_write(
-                    s.table[i], static_cast<std::int32_t>(std::max<std::int64_t>(0, s.table.tokens() - math_.start(i))));
+                blocks_.unpublish_for_write(s.table[i], own_tokens(s, i));
             fill_range(s, s.table.tokens(), length);
             set_length(s, length);
         }

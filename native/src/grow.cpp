@@ -82,7 +82,7 @@ std::size_t SequenceStore::count_batch(Fit fit, StepPlan::Counts& counts) {
         counts.copies += need.copies;
         counts.updates += need.changed_entries;
     }
-    if (fit == Fit::whole && needed > blocks_.available()) out_of_blocks(needed, "this batch");
+    if (fit == Fit::whole && needed > blocks_.available()) out_of_blocks(needed, blocks_.available(), "this batch");
     counts.served = static_cast<std::int64_t>(served);
     return served;
 }

@@ -36,16 +36,19 @@ void PrefixIndex::lost(BlockId b) {
         if (of.blocks[column] == b) of.blocks[column] = was.next;
         return;
     }
-    num_gone_ = 0;
     remove_below(was.run);
     remove_nodes(was.run, column + 1);
     if (events_ != nullptr) events_->removed(b, of.serial + static_cast<std::uint64_t>(column));
     --nodes_;
     of.length = of.limit = column;
     if (column == 0) drop_run(was.run);
-    // The lowest id is handed out first, whatever shape the tree had.
+    withdraw_gone();
+}
+
+// The lowest id is handed out first, whatever shape the tree had.
+void PrefixIndex::withdraw_gone() {
     std::sort(gone_.get(), gone_.get() + num_gone_);
-    for (std::int32_t i = num_gone_; i-- > 0;) blocks_.withdraw(gone_[at(i)]);
+    while (num_gone_ > 0) blocks_.withdraw(gone_[at(--num_gone_)]);
 }
 
 // The nodes of a run from `from` on, all copies of them.
@@ -82,15 +85,13 @@ void PrefixIndex::remove_below(RunId r) {
 
 void PrefixIndex::clear() {
     CacheEvents* const events = std::exchange(events_, nullptr);
-    num_gone_ = 0;
     while (roots_ >= 0) {
         const RunId r = roots_;
         remove_below(r);
         remove_nodes(r, 0);
         drop_run(r);
     }
-    std::sort(gone_.get(), gone_.get() + num_gone_);
-    for (std::int32_t i = num_gone_; i-- > 0;) blocks_.withdraw(gone_[at(i)]);
+    withdraw_gone();
     events_ = events;
     if (events_ != nullptr) events_->cleared();
 }

@@ -11,32 +11,31 @@ namespace {
 constexpr std::int64_t kAhead = 16;
 }  // namespace
 
-// Drops the table's entries from `keep` on, deepest first: it is evicted first, and the head is handed out first.
+// Gives back the table's entries from .. to - 1, deepest first: it is evicted first, and the head is handed out first.
+void SequenceStore::release_entries(const Sequence& s, std::int64_t from, std::int64_t to, Step after, std::int32_t holders) {
+    for (std::int64_t i = to - 1; i >= from; --i) {
+        if (i - kAhead >= from) blocks_.prefetch(s.table[i - kAhead]);
+        blocks_.release(s.table[i], after, holders);
+    }
+}
+
 void SequenceStore::release_tail(Sequence& s, std::int64_t keep, Step after) {
     const std::int64_t size = s.table.size();
-    for (std::int64_t i = size - 1; i >= keep; --i) {
-        if (i - kAhead >= keep) blocks_.prefetch(s.table[i - kAhead]);
-        blocks_.release(s.table[i], after);
-        s.table.pop();
-    }
-    logical_blocks_ -= std::max<std::int64_t>(0, size - keep);
-    s.emitted = std::min(s.emitted, static_cast<std::int32_t>(s.table.size()));
-    groups_.shrink(s.group, s.table.size());
+    if (keep >= size) return;
+    release_entries(s, keep, size, after, 1);
+    s.table.replace_from(keep, {});
+    logical_blocks_ -= size - keep;
+    s.emitted = std::min(s.emitted, static_cast<std::int32_t>(keep));
+    groups_.shrink(s.group, keep);
 }
 
 // All entries of a sequence that ends. Members of a fork group that end in one batch drop what they have in common once,
 // with the last of them: only then could a block of it become free.
 void SequenceStore::release_all(Sequence& s, Step after) {
     const std::int64_t common = groups_.common(s.group);
-    const std::span<const BlockId> entries = s.table.entries();
-    const auto release = [&](std::int64_t from, std::int64_t to, std::int32_t holders) {
-        for (std::int64_t i = from - 1; i >= to; --i) {
-            if (i - kAhead >= to) blocks_.prefetch(entries[static_cast<std::size_t>(i - kAhead)]);
-            blocks_.release(entries[static_cast<std::size_t>(i)], after, holders);
-        }
-    };
-    release(s.table.size(), common, 1);
-    if (s.group != ForkGroups::kNone && groups_.last_to_leave(s.group)) release(common, 0, 1 + groups_.take_held_back(s.group));
+    release_entries(s, common, s.table.size(), after, 1);
+    if (s.group != ForkGroups::kNone && groups_.last_to_leave(s.group))
+        release_entries(s, 0, common, after, 1 + groups_.take_held_back(s.group));
     groups_.leave(s.group);
     s.group = ForkGroups::kNone;
     logical_blocks_ -= s.table.size();

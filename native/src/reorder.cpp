@@ -36,9 +36,10 @@ void SequenceStore::resolve_parents(Ids ids, Ids parents) {
 }
 
 // What one sequence is about to become: its parent as it is now.
-SequenceStore::Move SequenceStore::move_to(const Item& item, const Item& from) {
-    Sequence& s = at(item.row);
-    Sequence& parent = at(from.row);
+SequenceStore::Move SequenceStore::move_to(std::size_t i) {
+    Sequence& s = at(items_[i].row);
+    const Row from = items_[static_cast<std::size_t>(items_[i].count)].row;
+    Sequence& parent = at(from);
     Move move{};
     const std::int64_t entries = math_.blocks(parent.table.tokens());
     const bool related = s.group == parent.group && s.group != ForkGroups::kNone;
@@ -52,7 +53,7 @@ SequenceStore::Move SequenceStore::move_to(const Item& item, const Item& from) {
     move.committed = parent.committed;
     move.known = parent.known;
     move.group = related ? s.group : group_for_copies(parent, entries);
-    if (index_) moved_contents_[static_cast<std::size_t>(&item - items_.data())] = content(from.row);
+    if (index_) moved_contents_[i] = content(from);
     s.table.make_room_to_grow(entries);
     return move;
 }
@@ -70,40 +71,43 @@ void SequenceStore::plan_moves(StepPlan::Counts& counts) {
             counts.updates += s.table.size() - s.emitted;
             continue;
         }
-        moves_[i] = move_to(items_[i], items_[parent]);
+        moves_[i] = move_to(i);
         const Sequence& from = at(items_[parent].row);
         const auto entries = static_cast<std::size_t>(math_.blocks(from.table.tokens()));
         counts.updates += changed(s.table.entries(), from.table.entries().first(entries), moves_[i].first, s.emitted);
     }
 }
 
-void SequenceStore::take_new_references(const Item& item, const Move& move) {
-    const std::span<const BlockId> old = at(item.row).table.entries();
+void SequenceStore::take_new_references(std::size_t i) {
+    const Move& move = moves_[i];
+    const std::span<const BlockId> old = at(items_[i].row).table.entries();
     auto column = static_cast<std::size_t>(move.first);
     for (std::size_t k = move.begin; k < move.end; ++k, ++column)
         if (column >= old.size() || old[column] != moved_[k]) blocks_.share(moved_[k], 1);
     groups_.join(move.group);
-    if (index_) hold(moved_contents_[static_cast<std::size_t>(&item - items_.data())]);
+    if (index_) hold(moved_contents_[i]);
 }
 
 // Deepest first, as every release.
-void SequenceStore::drop_old_references(const Item& item, const Move& move) {
-    const std::span<const BlockId> old = at(item.row).table.entries();
+void SequenceStore::drop_old_references(const Sequence& s, const Move& move) {
+    const std::span<const BlockId> old = s.table.entries();
     const std::size_t next = static_cast<std::size_t>(move.first) + (move.end - move.begin);
     for (std::size_t column = old.size(); column-- > static_cast<std::size_t>(move.first);)
         if (column >= next || old[column] != moved_[move.begin + column - static_cast<std::size_t>(move.first)])
             blocks_.release(old[column], 0);
 }
 
-void SequenceStore::become(const Item& item, const Move& move, const Reporter& report) {
-    Sequence& s = at(item.row);
-    drop_old_references(item, move);
+void SequenceStore::become(std::size_t i, const Reporter& report) {
+    const Row row = items_[i].row;
+    const Move& move = moves_[i];
+    Sequence& s = at(row);
+    drop_old_references(s, move);
     const std::int64_t old_size = s.table.size();
     const std::span<const BlockId> next(moved_.data() + move.begin, move.end - move.begin);
     const std::int64_t size = move.first + static_cast<std::int64_t>(next.size());
-    for (std::int64_t i = std::min<std::int64_t>(s.emitted, move.first); i < size; ++i) {
-        const BlockId b = i < move.first ? s.table[i] : next[static_cast<std::size_t>(i - move.first)];
-        if (i >= s.emitted || s.table[i] != b) report(item.row, i, b);
+    for (std::int64_t k = std::min<std::int64_t>(s.emitted, move.first); k < size; ++k) {
+        const BlockId b = k < move.first ? s.table[k] : next[static_cast<std::size_t>(k - move.first)];
+        if (k >= s.emitted || s.table[k] != b) report(row, k, b);
     }
     s.table.replace_from(move.first, next);
     s.emitted = static_cast<std::int32_t>(size);
@@ -112,8 +116,8 @@ void SequenceStore::become(const Item& item, const Move& move, const Reporter& r
     s.committed = move.committed;
     s.known = move.known;
     if (index_) {
-        forget(content(item.row));
-        std::swap(content(item.row), moved_contents_[static_cast<std::size_t>(&item - items_.data())]);
+        forget(content(row));
+        std::swap(content(row), moved_contents_[i]);
     }
     groups_.leave(s.group);
     s.group = move.group;
@@ -127,11 +131,11 @@ void SequenceStore::reorder(Ids ids, Ids parents, StepPlan& plan) {
     plan.allocate(counts);
 
     for (std::size_t i = 0; i < items_.size(); ++i)
-        if (static_cast<std::size_t>(items_[i].count) != i) take_new_references(items_[i], moves_[i]);
+        if (static_cast<std::size_t>(items_[i].count) != i) take_new_references(i);
     std::size_t updates = 0;
     const Reporter report{plan.updates(), updates};
     for (std::size_t i = 0; i < items_.size(); ++i) {
-        if (static_cast<std::size_t>(items_[i].count) != i) become(items_[i], moves_[i], report);
+        if (static_cast<std::size_t>(items_[i].count) != i) become(i, report);
         else report_rest(items_[i].row, report);
         plan.rows()[i] = items_[i].row;
         plan.lengths()[i] = at(items_[i].row).table.tokens();

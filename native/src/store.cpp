@@ -40,10 +40,10 @@ void SequenceStore::unknown(SeqId id) const {
         join("sequence ", id, " is not registered (", map_.size(), " are); admit it first, and do not use it after free"));
 }
 
-void SequenceStore::out_of_blocks(std::int64_t needed, const char* what) const {
-    throw OutOfBlocks(join(what, " needs ", needed, " blocks, ", blocks_.available(), " available and ", blocks_.pending(),
+void SequenceStore::out_of_blocks(std::int64_t needed, std::int64_t available, const char* what) const {
+    throw OutOfBlocks(join(what, " needs ", needed, " blocks, ", available, " available and ", blocks_.pending(),
                            " pending; free or preempt sequences, or retire finished steps"),
-                      needed, blocks_.available(), blocks_.pending());
+                      needed, available, blocks_.pending());
 }
 
 const Sequence& SequenceStore::sequence(SeqId id) const {

@@ -37,7 +37,6 @@ public:
         entries_.resize(static_cast<std::size_t>(first));
         entries_.insert(entries_.end(), with.begin(), with.end());
     }
-    void pop() { entries_.pop_back(); }
 
     // Keeps a small array for the row's next sequence and gives a large one back.
     void clear() {

@@ -112,6 +112,7 @@ private:
     void put(BlockId b, Node node, std::int32_t extra);
     void remove_nodes(RunId r, std::int32_t from);
     void remove_below(RunId r);
+    void withdraw_gone();
     void drop_run(RunId r);
     std::uint64_t parent_serial(RunId r, std::int32_t column) const;
     void report_stored(Node node) const;

@@ -149,7 +149,7 @@ private:
     void check_target(const Sequence& s, std::int64_t tokens) const;
     std::int64_t capacity(const Sequence& s) const { return math_.start(s.table.size()); }
     [[noreturn]] void unknown(SeqId id) const;
-    [[noreturn]] void out_of_blocks(std::int64_t needed, const char* what) const;
+    [[noreturn]] void out_of_blocks(std::int64_t needed, std::int64_t available, const char* what) const;
     void refuse_live(SeqId id) const;
     void check_new(Ids ids);
     void make_room_for_sequences(std::size_t more);
@@ -167,16 +167,17 @@ private:
     void check_known(const std::optional<TokenIds>& tokens) const;
     void finish_plan(StepPlan& plan);
     void report_rest(Row row, const Reporter& report);
+    void release_entries(const Sequence& s, std::int64_t from, std::int64_t to, Step after, std::int32_t holders);
     void release_tail(Sequence& s, std::int64_t keep, Step after);  // after 0: at once
     void release_all(Sequence& s, Step after);
 
     std::int32_t group_for_copies(Sequence& s, std::int64_t entries);
     void resolve_parents(Ids ids, Ids parents);
-    Move move_to(const Item& item, const Item& from);
+    Move move_to(std::size_t i);
     void plan_moves(StepPlan::Counts& counts);
-    void take_new_references(const Item& item, const Move& move);
-    void drop_old_references(const Item& item, const Move& move);
-    void become(const Item& item, const Move& move, const Reporter& report);
+    void take_new_references(std::size_t i);
+    void drop_old_references(const Sequence& s, const Move& move);
+    void become(std::size_t i, const Reporter& report);
     void check_groups() const;
     void check_content(Row row) const;
 
@@ -188,7 +189,7 @@ private:
     std::int64_t most_hit_blocks(const Prompt& prompt, std::optional<std::int64_t> max_hit_tokens) const;
     std::int64_t find_prefix(const Prompt& prompt, const Content& who, std::int64_t most);
     void check_fits(SeqId id, std::int64_t target) const;
-    std::int64_t take_prefix(std::int64_t hits, std::int64_t wanted);
+    std::int64_t blocks_to_admit(std::int64_t hits, std::int64_t wanted);
     void publish(Row row);
     void cut_content(Row row, std::int64_t length);
     void make_room_for_ids(Row row, std::int64_t count);
