@@ -21,6 +21,7 @@ BlockAllocator::BlockAllocator(std::int64_t num_blocks, std::int64_t block_size_
     words_ = std::make_unique<Word[]>(n);
     pins_ = std::make_unique<std::int32_t[]>(n);
     clean_stack_ = std::make_unique_for_overwrite<BlockId[]>(n);
+    links_ = std::make_unique_for_overwrite<Link[]>(n);
     pending_step_ = std::make_unique_for_overwrite<Step[]>(n);
 }
 
@@ -48,7 +49,7 @@ BlockId BlockAllocator::take() {
         ++evictions_;
         if (owner_ != nullptr) owner_->lost(b);
     }
-    word(b) = Word{1, 0, static_cast<std::uint32_t>(BlockState::in_use) & 3U, 0, 0, 0, -1, -1};
+    word(b) = Word{1, 0, static_cast<std::uint32_t>(BlockState::in_use) & 3U, 0, 0, 0};
     ++in_use_;
     return b;
 }
@@ -76,18 +77,18 @@ void BlockAllocator::acquire(std::span<const BlockId> chain) {
 
 // A chain that was given back at once lies in one piece of the list, its head last: that piece is cut out at its ends.
 std::size_t BlockAllocator::revive_neighbors(std::span<const BlockId> chain) {
-    const BlockId behind = word(chain[0]).next;
+    const BlockId behind = link(chain[0]).next;
     std::size_t n = 0;
     for (bool more = true; more; ++n) {
         Word& w = word(chain[n]);
         stored_ += w.fill;
         w.refs = 1;
         w.state = static_cast<std::uint32_t>(BlockState::in_use) & 3U;
-        more = n + 1 < chain.size() && w.prev == chain[n + 1];
+        more = n + 1 < chain.size() && link(chain[n]).prev == chain[n + 1];
     }
-    const BlockId before = word(chain[n - 1]).prev;
-    (before >= 0 ? word(before).next : cached_list_.head) = behind;
-    (behind >= 0 ? word(behind).prev : cached_list_.tail) = before;
+    const BlockId before = link(chain[n - 1]).prev;
+    (before >= 0 ? link(before).next : cached_list_.head) = behind;
+    (behind >= 0 ? link(behind).prev : cached_list_.tail) = before;
     cached_ -= static_cast<std::int32_t>(n);
     in_use_ += static_cast<std::int32_t>(n);
     return n;
@@ -121,7 +122,7 @@ void BlockAllocator::defer(BlockId b, Step after) {
 void BlockAllocator::park(BlockId b) {
     // Steps nearly always come in order, so the walk from the tail ends at once.
     BlockId where = pending_list_.tail;
-    while (where >= 0 && pending_step_[at(where)] > pending_step_[at(b)]) where = word(where).prev;
+    while (where >= 0 && pending_step_[at(where)] > pending_step_[at(b)]) where = link(where).prev;
     insert_after(pending_list_, where, b);
     set_state(b, BlockState::pending);
     ++pending_;
@@ -216,18 +217,18 @@ void BlockAllocator::note_peak() {
 }
 
 void BlockAllocator::insert_after(List& list, BlockId where, BlockId b) {
-    const BlockId after = where >= 0 ? word(where).next : list.head;
-    word(b).prev = where;
-    word(b).next = after;
-    (where >= 0 ? word(where).next : list.head) = b;
-    (after >= 0 ? word(after).prev : list.tail) = b;
+    const BlockId after = where >= 0 ? link(where).next : list.head;
+    link(b).prev = where;
+    link(b).next = after;
+    (where >= 0 ? link(where).next : list.head) = b;
+    (after >= 0 ? link(after).prev : list.tail) = b;
 }
 
 void BlockAllocator::unlink(List& list, BlockId b) {
-    const BlockId before = word(b).prev;
-    const BlockId after = word(b).next;
-    (before >= 0 ? word(before).next : list.head) = after;
-    (after >= 0 ? word(after).prev : list.tail) = before;
+    const BlockId before = link(b).prev;
+    const BlockId after = link(b).next;
+    (before >= 0 ? link(before).next : list.head) = after;
+    (after >= 0 ? link(after).prev : list.tail) = before;
 }
 
 std::uint64_t BlockAllocator::address(BlockId b) const {

@@ -23,9 +23,9 @@ void BlockAllocator::check_lists() const {
     };
     for (std::int32_t i = 0; i < clean_top_; ++i) visit(clean_stack_[at(i)], BlockState::clean, clean);
     for (BlockId b = fresh_; b < total_; ++b) visit(b, BlockState::clean, clean);
-    for (BlockId b = cached_list_.head; b >= 0; b = word(b).next) visit(b, BlockState::cached, cached);
+    for (BlockId b = cached_list_.head; b >= 0; b = link(b).next) visit(b, BlockState::cached, cached);
     Step last = 0;
-    for (BlockId b = pending_list_.head; b >= 0; b = word(b).next) {
+    for (BlockId b = pending_list_.head; b >= 0; b = link(b).next) {
         visit(b, BlockState::pending, pending);
         if (pending_step_[at(b)] < last) broken("pending blocks are not ordered by step");
         last = pending_step_[at(b)];

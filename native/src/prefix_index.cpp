@@ -86,7 +86,7 @@ void PrefixIndex::prefetch_run(RunId r) const {
     for (std::int32_t i = 0; i < run(r).length; ++i) {
         const BlockId b = run(r).blocks[i];
         prefetch_for_read(tokens_of(b));
-        blocks_.prefetch(b);
+        blocks_.prefetch_findable(b);
     }
 }
 
