@@ -4,8 +4,8 @@ import numpy as np
 
 from benchmarks import vllm_results
 from benchmarks.batch import BLOCK_SIZE
-from benchmarks.clock import Sample, Stopwatch, calibrate, interleave
-from benchmarks.report import Benchmark, Row, Settings, Target, timed
+from benchmarks.clock import Sample, Stopwatch, interleave
+from benchmarks.report import Benchmark, Row, Settings, timed
 from pagedkv import KVCacheManager
 
 BEAMS = 8
@@ -121,17 +121,13 @@ def one_group(settings: Settings) -> list[Row]:
 
 
 def against_vllm(settings: Settings, ours: Row) -> list[Row]:
-    """How many times vLLM's minimum is ours: there every beam of every step is a new request."""
+    """Beside vLLM, where every beam of every step is a new request."""
     assert settings.vllm_results is not None
     theirs = vllm_results.beam_step(settings.vllm_results, AGAINST_VLLM, BEAMS)
     if theirs is None:
         return []
-    note = (
-        f"vLLM {theirs.cpu_min:.0f} us (median {theirs.cpu_median:.0f}, {theirs.samples} steps);"
-        f" calibration {theirs.calibration_us:.0f} us theirs, {calibrate():.0f} us here"
-    )
     case = f"step of {BEAMS} beams, prompt {AGAINST_VLLM:,}, times faster than vLLM"
-    return [Row(case, theirs.cpu_min / ours.value, "x", Target(TIMES_FASTER, at_least=True), note=note)]
+    return [vllm_results.times_faster(case, ours, [theirs], at_least=TIMES_FASTER)]
 
 
 BENCHMARK = Benchmark("beam-step", "reorder + append of beam groups, fork, free of a group", run)

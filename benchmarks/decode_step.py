@@ -2,8 +2,8 @@
 
 from benchmarks import vllm_results
 from benchmarks.batch import DecodeBatch, blocks_needed, clean_manager
-from benchmarks.clock import calibrate, interleave
-from benchmarks.report import Benchmark, Row, Settings, Target, timed
+from benchmarks.clock import interleave
+from benchmarks.report import Benchmark, Row, Settings, timed
 
 PROMPT_TOKENS = 1024
 TARGET_US = {256: 7.5, 4096: 120.0}
@@ -25,19 +25,13 @@ def run(settings: Settings) -> list[Row]:
 
 
 def against_vllm(settings: Settings, running: int, ours: Row) -> list[Row]:
-    """How many times vLLM's minimum is ours; the note gives both calibration loops."""
+    """Beside vLLM's whole bookkeeping of such a step."""
     assert settings.vllm_results is not None
     theirs = vllm_results.decode_step(settings.vllm_results, running)
     if theirs is None:
         return []
-    faster = TIMES_FASTER.get(running)
-    target = None if faster is None else Target(faster, at_least=True)
-    note = (
-        f"vLLM {theirs.cpu_min:.0f} us (median {theirs.cpu_median:.0f}, {theirs.samples} steps);"
-        f" calibration {theirs.calibration_us:.0f} us theirs, {calibrate():.0f} us here"
-    )
     case = f"{running} running, times faster than vLLM"
-    return [Row(case, theirs.cpu_min / ours.value, "x", target, note=note)]
+    return [vllm_results.times_faster(case, ours, [theirs], at_least=TIMES_FASTER.get(running))]
 
 
 BENCHMARK = Benchmark("decode-step", "one batched append for all running sequences", run)

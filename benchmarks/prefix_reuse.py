@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks import sglang_results, vllm_results
 from benchmarks.batch import BLOCK_SIZE
-from benchmarks.clock import Sample, Stopwatch, calibrate, interleave
+from benchmarks.clock import Sample, Stopwatch, interleave
 from benchmarks.report import Benchmark, Row, Settings, Target, timed
 from pagedkv import KVCacheManager
 
@@ -164,18 +164,14 @@ def conversation(settings: Settings, tokens: int, rounds: int) -> list[Row]:
 
 
 def against_vllm(settings: Settings, ours: Row, fn: str) -> list[Row]:
-    """How many times vLLM's hash + lookup + allocate of a full hit is ours."""
+    """Beside vLLM's hash + lookup + allocate of a full hit."""
     assert settings.vllm_results is not None
     parts = vllm_results.full_hit(settings.vllm_results, PROMPT, fn)
     if parts is None:
         return []
-    theirs = sum(part.cpu_min for part in parts)
-    note = (
-        f"vLLM {' + '.join(f'{part.cpu_min:.0f}' for part in parts)} us (hash, look up, allocate);"
-        f" calibration {parts[0].calibration_us:.0f} us theirs, {calibrate():.0f} us here"
-    )
     case = f"full hit of {PROMPT:,} tokens, times faster than vLLM with {fn}"
-    return [Row(case, theirs / ours.value, "x", Target(TIMES_FASTER[fn], at_least=True), note=note)]
+    row = vllm_results.times_faster(case, ours, parts, at_least=TIMES_FASTER[fn], parts="hash, look up, allocate")
+    return [row]
 
 
 BENCHMARK = Benchmark("prefix-reuse", "hit, insert, eviction with a million cached blocks", run)

@@ -5,10 +5,14 @@ loop that `clock.calibrate` repeats: a ratio means something only when both side
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from benchmarks.clock import calibrate
+from benchmarks.report import Row, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,17 @@ def full_hit(directory: Path, prompt_tokens: int, hash_name: str) -> tuple[VllmF
     if hashed is None or found is None or allocated is None:
         return None
     return hashed, found, allocated
+
+
+def times_faster(
+    case: str, ours: Row, theirs: Sequence[VllmFigure], *, at_least: float | None, parts: str | None = None
+) -> Row:
+    """How many times the sum of vLLM's minima is ours. parts: words for several; the note gives both calibrations."""
+    first = theirs[0]
+    note = (
+        f"vLLM {' + '.join(f'{part.cpu_min:.0f}' for part in theirs)} us "
+        f"({parts or f'median {first.cpu_median:.0f}, {first.samples} steps'});"
+        f" calibration {first.calibration_us:.0f} us theirs, {calibrate():.0f} us here"
+    )
+    target = None if at_least is None else Target(at_least, at_least=True)
+    return Row(case, sum(part.cpu_min for part in theirs) / ours.value, "x", target, note=note)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pagedkv.arguments import whole_number
-from pagedkv.cli.simulation_run import interruptible, trace_document
-from pagedkv.cli.simulation_setup import WAS_SORTED, SimulateOptions, pool
+from pagedkv.cli.simulation_run import document_of, interruptible
+from pagedkv.cli.simulation_setup import (
+    WAS_SORTED,
+    SimulateOptions,
+    check_limit,
+    check_pool_options,
+    limited,
+    pool,
+)
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.report.document import SCHEMA, Document, versions
+from pagedkv.report.document import Document
 from pagedkv.report.progress import RunProgress
 from pagedkv.simulate import CacheReplay, CacheReplayResult, PoolSpec, Trace, read_trace
 
@@ -19,10 +25,10 @@ def run_cache_document(options: SimulateOptions, *, show_progress: bool) -> Docu
     Errors: InvalidArgumentError, TraceError.
     """
     _check(options)
-    limit = None if options.limit is None else whole_number(options.limit, "--limit", minimum=1)
+    check_limit(options)
     assert options.trace is not None
     trace = read_trace(options.trace, strict=options.strict)
-    workload = trace.workload if limit is None else trace.workload.first(limit)
+    workload = limited(trace, options)
     spec = pool(options, 1 if workload.identities is None else workload.identities.tokens_per_id)
     with RunProgress("requests", len(workload), enabled=show_progress) as progress:
         replay = CacheReplay(workload, spec.num_blocks, on_progress=progress.update)
@@ -36,8 +42,7 @@ def _check(options: SimulateOptions) -> None:
         raise InvalidArgumentError("--cache-only replays the prefix cache alone; give --prefix-caching with it")
     if options.trace is None:
         raise InvalidArgumentError("--cache-only needs prompts of which is known what they hold; give --trace FILE")
-    if options.blocks is not None and options.pool_size is not None:
-        raise InvalidArgumentError("--blocks and --pool-size both say how large the pool is; give one of them")
+    check_pool_options(options)
     if options.block_size is not None:
         raise InvalidArgumentError("--cache-only has the trace's own blocks; leave out --block-size")
     for name, given in (
@@ -63,30 +68,15 @@ def _check(options: SimulateOptions) -> None:
 
 
 def _document(options: SimulateOptions, spec: PoolSpec, trace: Trace, result: CacheReplayResult) -> Document:
-    figures = dict(result.figures)
-    figures["dropped_rows_in_whole_file"] = trace.dropped_rows
-    figures["bad_rows_in_whole_file"] = trace.bad_rows
-    outcome = "INTERRUPTED" if result.interrupted else "PASS"
-    return {
-        "schema": SCHEMA,
-        "command": "simulate",
-        "outcome": "FAIL" if result.failures else outcome,
-        "versions": versions(),
-        "device": {
-            "name": "null",
-            "description": "no device",
-            "reason": "the cache alone",
-            "free_bytes": None,
-            "total_bytes": None,
-        },
-        "config": _config(options, spec),
-        "figures": figures,
-        "rejections": [],
-        "trace": trace_document(trace),
-        "verification": None,
-        "failures": list(result.failures),
-        "notes": [] if trace.was_sorted else [WAS_SORTED],
+    device = {
+        "name": "null",
+        "description": "no device",
+        "reason": "the cache alone",
+        "free_bytes": None,
+        "total_bytes": None,
     }
+    notes = [] if trace.was_sorted else [WAS_SORTED]
+    return document_of(result, trace, device, _config(options, spec), notes)
 
 
 def _config(options: SimulateOptions, spec: PoolSpec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from pagedkv.cli.simulation_setup import Setup
 from pagedkv.report.document import SCHEMA, Document, versions
 from pagedkv.report.progress import RunProgress
-from pagedkv.simulate import CacheReplay, Simulation, SimulationResult, Trace
+from pagedkv.simulate import CacheReplay, CacheReplayResult, Simulation, SimulationResult, Trace
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INTERRUPTED": 130}
 LISTED_REJECTIONS = 20
@@ -62,7 +62,21 @@ def interruptible(simulation: Simulation | CacheReplay) -> Iterator[None]:
 
 
 def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) -> Document:
-    trace = setup.trace
+    config = setup.config | {"max_seq_len": result.comparison.max_seq_len}
+    return document_of(result, setup.trace, device, config, [*setup.notes, *_too_long(result)]) | {
+        "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
+        "verification": None if result.verification is None else asdict(result.verification),
+    }
+
+
+def document_of(
+    result: SimulationResult | CacheReplayResult,
+    trace: Trace | None,
+    device: dict[str, Any],
+    config: dict[str, Any],
+    notes: list[str],
+) -> Document:
+    """Return the document of a run without rejections and verification: whoever has those adds them."""
     figures = dict(result.figures)
     figures["dropped_rows_in_whole_file"] = trace.dropped_rows if trace else 0
     figures["bad_rows_in_whole_file"] = trace.bad_rows if trace else 0
@@ -73,18 +87,17 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
         "outcome": "FAIL" if result.failures else outcome,
         "versions": versions(),
         "device": device,
-        "config": setup.config | {"max_seq_len": result.comparison.max_seq_len},
+        "config": config,
         "figures": figures,
-        "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
-        "trace": None if trace is None else trace_document(trace),
-        "verification": None if result.verification is None else asdict(result.verification),
+        "rejections": [],
+        "trace": None if trace is None else _trace(trace),
+        "verification": None,
         "failures": list(result.failures),
-        "notes": [*setup.notes, *_too_long(result)],
+        "notes": notes,
     }
 
 
-def trace_document(trace: Trace) -> dict[str, Any]:
-    """Return what the document says of the trace."""
+def _trace(trace: Trace) -> dict[str, Any]:
     return {
         "file": trace.file,
         "format": trace.format,

@@ -11,7 +11,7 @@ from pagedkv.cli.simulation_groups import read_groups
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import KVLayout, parse_bytes
 from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_case, choose_device, read_trace
-from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN
+from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload
 
 POOL_SIZE = "256MiB"
 BLOCK_SIZE = 16
@@ -74,20 +74,36 @@ def prepare(options: SimulateOptions) -> Setup:
         options.device, options.verify, verify_by_default=options.trace is None, pool_bytes=spec.nbytes
     )
     ticks = None if options.step_ms is None else step_ticks(options.step_ms)
-    limit = None if options.limit is None else whole_number(options.limit, "--limit", minimum=1)
+    check_limit(options)
     if options.trace is None:
         trace, load = None, _base_case(options, groups)
     else:
         _check_caps(options)
         trace = read_trace(options.trace, strict=options.strict)
-        load = _replay(options, groups, trace, limit, ticks)
+        load = _replay(options, groups, trace, ticks)
         load.tokens(spec.layout.block_size)  # blocks that do not divide what the trace tells show here
     return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
 
 
-def _check_combination(options: SimulateOptions) -> None:
+def check_pool_options(options: SimulateOptions) -> None:
+    """Refuse two sizes of one pool. Errors: InvalidArgumentError."""
     if options.blocks is not None and options.pool_size is not None:
         raise InvalidArgumentError("--blocks and --pool-size both say how large the pool is; give one of them")
+
+
+def check_limit(options: SimulateOptions) -> None:
+    """Refuse a bad --limit before a large trace is read. Errors: InvalidArgumentError."""
+    if options.limit is not None:
+        whole_number(options.limit, "--limit", minimum=1)
+
+
+def limited(trace: Trace, options: SimulateOptions) -> Workload:
+    """Return the requests of the trace that take part."""
+    return trace.workload if options.limit is None else trace.workload.first(options.limit)
+
+
+def _check_combination(options: SimulateOptions) -> None:
+    check_pool_options(options)
     if options.prefix_caching and max(options.samples, options.beam_width) > 1:
         raise InvalidArgumentError(
             "--prefix-caching is about single sequences; leave it out, or --samples and --beam-width"
@@ -158,9 +174,9 @@ def _seed(options: SimulateOptions) -> int:
     return SEED if options.seed is None else options.seed
 
 
-def _replay(options: SimulateOptions, groups: Groups, trace: Trace, limit: int | None, ticks: int | None) -> Load:
+def _replay(options: SimulateOptions, groups: Groups, trace: Trace, ticks: int | None) -> Load:
     return Load(
-        workload=trace.workload if limit is None else trace.workload.first(limit),
+        workload=limited(trace, options),
         step_ticks=ticks,
         concurrency=options.concurrency,
         max_seqs=options.max_seqs,
