@@ -8,22 +8,11 @@ import numpy as np
 import pytest
 
 from cases.reuse import Reuse, span
+from model.consumer import salt_digest
+from model.event_record import CLEARED, REMOVED, STORED
 from pagedkv import CacheEvents, KVCacheManager
 
 from .random_reuse import SALTS, Engine, every_prompt
-
-STORED, REMOVED, CLEARED = 0, 1, 2
-
-
-def salt_digest(salt: bytes) -> int:
-    """FNV-1a over 64 bits with the lowest bit set, read as a signed number; 0 for no salt."""
-    if not salt:
-        return 0
-    value = 0xCBF29CE484222325
-    for byte in salt:
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    value |= 1
-    return value - 2**64 if value >= 2**63 else value
 
 
 @dataclass(frozen=True)
