@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+
+class Comes(Protocol):
+    """What its arrival needs to know of a request."""
+
+    id: int
+    arrival: int
+
+
+R = TypeVar("R", bound=Comes)
+
+
+def arrive(step: int, coming: list[R], queue: list[R], *, idle: bool) -> tuple[int, list[R]]:
+    """Queue what is due; if nothing runs or waits, jump to the next arrival. The step, and who is still to come."""
+    if idle:
+        step = max(step, min(r.arrival for r in coming))
+    queue += sorted((r for r in coming if r.arrival <= step), key=lambda r: (r.arrival, r.id))
+    return step, [r for r in coming if r.arrival > step]
 
 
 @dataclass
@@ -47,11 +65,8 @@ class BruteForce:
     def _run(self) -> None:
         step = 0
         while self.running or self.queue or self.coming:
-            if not self.running and not self.queue:
-                step = max(step, min(r.arrival for r in self.coming))
-            due = [r for r in self.coming if r.arrival <= step]
-            self.queue += sorted(due, key=lambda r: (r.arrival, r.id))
-            self.coming = [r for r in self.coming if r.arrival > step]
+            idle = not self.running and not self.queue
+            step, self.coming = arrive(step, self.coming, self.queue, idle=idle)
             preempted = self._grow()
             if not preempted:
                 self._admit()

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .brute_force import arrive
+
 Table = list[int]
 
 
@@ -62,11 +64,8 @@ class GroupBruteForce:
     def _run(self) -> None:
         step = 0
         while self.running or self.queue or self.coming:
-            if not self.running and not self.queue:
-                step = max(step, min(g.arrival for g in self.coming))
-            due = [g for g in self.coming if g.arrival <= step]
-            self.queue += sorted(due, key=lambda g: (g.arrival, g.id))
-            self.coming = [g for g in self.coming if g.arrival > step]
+            idle = not self.running and not self.queue
+            step, self.coming = arrive(step, self.coming, self.queue, idle=idle)
             if self.survival is not None:
                 self._select(Fraction(self.survival))
             preempted = self._grow()

@@ -9,19 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .brute_force import Request, arrive
+
 Content = tuple[object, ...]
 
 
 @dataclass
-class Request:
-    """A request with its progress; table: its blocks, none while it waits."""
+class Reusing(Request):
+    """table: its blocks, none while it waits."""
 
-    id: int
-    arrival: int
-    prompt: int
-    output: int
-    generated: int = 0
-    stored: int = 0
     table: list[int] = field(default_factory=list)
 
 
@@ -48,24 +44,21 @@ class ReuseBruteForce:
         self.holders = [0] * self.blocks
         self.content: dict[int, Content] = {}
         self.copies: dict[Content, list[int]] = {}
-        known = [Request(i, *request) for i, request in enumerate(self.requests)]
+        known = [Reusing(i, *request) for i, request in enumerate(self.requests)]
         self.coming = [r for r in known if self._most(r) + self.watermark <= self.blocks]
         self.figures = {"rejected": len(known) - len(self.coming), "completed": 0, "steps": 0, "saturated_steps": 0}
         self.figures |= {"preemptions": 0, "recomputed_tokens": 0, "total_token_allocs": 0, "total_block_allocs": 0}
         self.figures |= {"total_block_frees": 0, "peak_blocks": 0, "queried_tokens": 0, "hit_tokens": 0}
         self.figures |= {"queried_blocks": 0, "hit_blocks": 0, "revived_blocks": 0, "evictions": 0, "cached_blocks": 0}
-        self.running: list[Request] = []
-        self.queue: list[Request] = []
+        self.running: list[Reusing] = []
+        self.queue: list[Reusing] = []
         self._run()
 
     def _run(self) -> None:
         step = 0
         while self.running or self.queue or self.coming:
-            if not self.running and not self.queue:
-                step = max(step, min(r.arrival for r in self.coming))
-            due = [r for r in self.coming if r.arrival <= step]
-            self.queue += sorted(due, key=lambda r: (r.arrival, r.id))
-            self.coming = [r for r in self.coming if r.arrival > step]
+            idle = not self.running and not self.queue
+            step, self.coming = arrive(step, self.coming, self.queue, idle=idle)
             preempted = self._grow()
             if not preempted:
                 self._admit()
@@ -79,7 +72,7 @@ class ReuseBruteForce:
             step += 1
         self.figures["cached_blocks"] = len(self.cached)
 
-    def _most(self, r: Request) -> int:
+    def _most(self, r: Reusing) -> int:
         return self._count(r.prompt + r.output - 1)
 
     def _count(self, tokens: int) -> int:
@@ -88,7 +81,7 @@ class ReuseBruteForce:
     def _used(self) -> int:
         return self.blocks - len(self.clean) - len(self.cached)
 
-    def _upto(self, r: Request, blocks: int) -> Content:
+    def _upto(self, r: Reusing, blocks: int) -> Content:
         """What this request's first blocks hold, token by token."""
         tokens: list[object] = [(r.id, position) for position in range(blocks * self.block_size)]
         if self.identities is not None:
@@ -115,7 +108,7 @@ class ReuseBruteForce:
             del self.copies[content]
             assert not any(longer[: len(content)] == content for longer in self.copies), "a tail outlived its head"
 
-    def _store(self, r: Request, tokens: int) -> None:
+    def _store(self, r: Reusing, tokens: int) -> None:
         """Store tokens of blocks that are already there; full blocks can be found from here on."""
         for count in range(r.stored + 1, r.stored + tokens + 1):
             if count % self.block_size == 0:
@@ -125,7 +118,7 @@ class ReuseBruteForce:
         r.stored += tokens
         self.figures["total_token_allocs"] += tokens
 
-    def _free(self, r: Request) -> None:
+    def _free(self, r: Reusing) -> None:
         for block in reversed(r.table):
             self.holders[block] -= 1
             if self.holders[block] == 0:
@@ -158,7 +151,7 @@ class ReuseBruteForce:
                 return
             self.running.append(self.queue.pop(0))
 
-    def _start(self, r: Request) -> bool:
+    def _start(self, r: Reusing) -> bool:
         length = r.prompt + r.generated
         found: list[int] = []
         while (len(found) + 1) * self.block_size < length and self._upto(r, len(found) + 1) in self.copies:
