@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 
 VOCABULARY = 50_000
 
@@ -246,7 +246,7 @@ def make_requests(count: int) -> deque[Request]:
 def make_engine(requests: deque[Request], *, num_blocks: int = 24, block_size: int = 8, device: str = "null") -> Engine:
     """A pool in which about four of the requests fit, so that they preempt each other."""
     manager = KVCacheManager(num_blocks, block_size, watermark=1)
-    pool = DevicePool(KVLayout(token_bytes=64, block_size=block_size), num_blocks, device=device)
+    pool = DevicePool(OpaqueLayout(token_bytes=64, block_size=block_size), num_blocks, device=device)
     return Engine(manager, pool, requests)
 
 

@@ -5,7 +5,7 @@ from statistics import median
 from benchmarks.gpu.device import EventPair
 from benchmarks.gpu.scattered import Scattered, device_copy
 from benchmarks.report import Benchmark, Row, Settings, Target
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 TARGETS = {8 * KIB: 90.0, 64 * KIB: 92.0, 512 * KIB: 93.0, 2 * MIB: 95.0}
@@ -15,7 +15,7 @@ WARM_UP = 3
 def run(settings: Settings) -> list[Row]:
     pool_bytes, copied = settings.pick(12 * GIB, 64 * MIB), settings.pick(2 * GIB, 8 * MIB)
     runs = settings.pick(21, 2)
-    plain = DevicePool(KVLayout(4096, 16), 2 * copied // 65536, device="cuda:0")
+    plain = DevicePool(OpaqueLayout(4096, 16), 2 * copied // 65536, device="cuda:0")
     plain.fill_blocks(range(plain.num_blocks), range(plain.num_blocks))
     plain.stream.synchronize()
     rows = [row for size in TARGETS for row in measure(size, pool_bytes, copied, runs, plain)]

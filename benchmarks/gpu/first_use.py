@@ -23,9 +23,9 @@ from cuda.bindings import driver
 driver.cuInit(0)
 driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(driver.cuDeviceGet(0)[1])[1])
 mark()
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 manager = KVCacheManager(512, 16)
-pool = DevicePool(KVLayout(8192, 16), 512, device="cuda:0")
+pool = DevicePool(OpaqueLayout(8192, 16), 512, device="cuda:0")
 for seq_id in range(8):
     manager.admit(seq_id, (), reserve=40)
 manager.allocator.increment_ref(manager.get_page_table(0).entries[:1])

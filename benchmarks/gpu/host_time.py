@@ -8,11 +8,11 @@ from benchmarks.batch import BLOCK_SIZE
 from benchmarks.clock import Sample, Stopwatch, settled_gc
 from benchmarks.engine_step import TURNOVER, Engine
 from benchmarks.report import Benchmark, Row, Settings, Spread, Target
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 
 APPLY_US, STEP_US = 25.0, 60.0
 RUNNING = 256
-LAYOUT = KVLayout(512, BLOCK_SIZE)
+LAYOUT = OpaqueLayout(512, BLOCK_SIZE)
 PAUSE_EVERY = 8  # steps; a device that lags would make the host wait for staging memory in the end
 
 

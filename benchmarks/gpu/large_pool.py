@@ -7,14 +7,14 @@ from statistics import median
 from benchmarks.clock import Stopwatch
 from benchmarks.gpu.copy_rate import GIB, MIB
 from benchmarks.report import Benchmark, Row, Settings, Target
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 
 TARGET_MS = 50.0
 
 
 def run(settings: Settings) -> list[Row]:
     size = settings.pick(100 * GIB, GIB)
-    layout = KVLayout(2 * MIB // 16, 16)
+    layout = OpaqueLayout(2 * MIB // 16, 16)
     with DevicePool(layout, 8, device="cuda:0") as first:  # the context and the kernels are there
         memory = first.backend.memory_info()
     if memory is None or memory.free < size:

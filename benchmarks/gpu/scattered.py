@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.gpu.device import call, enter_context
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends.cuda_launch import POINTER, U32, U64
 from pagedkv.kernels.launch_shapes import copy_shape
 
@@ -18,7 +18,7 @@ class Scattered:
 
     def __init__(self, block_bytes: int, pool_bytes: int, seed: int) -> None:
         enter_context()
-        layout = KVLayout(block_bytes // 16, 16)
+        layout = OpaqueLayout(block_bytes // 16, 16)
         self.pool = DevicePool(layout, pool_bytes // block_bytes, device="cuda:0")
         self.tags = np.arange(self.pool.num_blocks, dtype=np.int64)
         self.random = np.random.default_rng(seed)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         SequenceStateError,
         TraceError,
     )
-    from pagedkv.layout import KVLayout
+    from pagedkv.kv_layout import KVLayout
+    from pagedkv.layout import OpaqueLayout
     from pagedkv.manager import KVCacheManager
     from pagedkv.pool import DevicePool
 
@@ -57,7 +58,8 @@ _HOMES = {
         "SequenceStateError",
         "TraceError",
     ),
-    "pagedkv.layout": ("KVLayout",),
+    "pagedkv.kv_layout": ("KVLayout",),
+    "pagedkv.layout": ("OpaqueLayout",),
     "pagedkv.manager": ("KVCacheManager",),
     "pagedkv.pool": ("DevicePool",),
 }
@@ -77,6 +79,7 @@ __all__ = [
     "KVCacheManager",
     "KVLayout",
     "NeverFitsError",
+    "OpaqueLayout",
     "OutOfBlocksError",
     "PageTable",
     "PagedKVError",

@@ -8,7 +8,7 @@ from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kv_cache import KVCache
-from pagedkv.layout import KVLayout, parse_bytes
+from pagedkv.layout import Layout, OpaqueLayout, parse_bytes
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 
@@ -18,7 +18,7 @@ __all__ = ["KVCache", "open_cache"]
 def open_cache(
     pool_bytes: int | str,
     block_size: int,
-    token_bytes_or_layout: int | KVLayout,
+    token_bytes_or_layout: int | Layout,
     *,
     device: str | Backend = "auto",
     memory: object = None,
@@ -50,9 +50,9 @@ def open_cache(
         raise
 
 
-def _layout(block_size: int, token_bytes_or_layout: int | KVLayout) -> KVLayout:
-    if not isinstance(token_bytes_or_layout, KVLayout):
-        return KVLayout(token_bytes_or_layout, block_size)
+def _layout(block_size: int, token_bytes_or_layout: int | Layout) -> Layout:
+    if not isinstance(token_bytes_or_layout, Layout):
+        return OpaqueLayout(token_bytes_or_layout, block_size)
     if token_bytes_or_layout.block_size != block_size:
         raise InvalidArgumentError(
             f"block_size is {block_size}, the layout has {token_bytes_or_layout.block_size}; give the same in both"

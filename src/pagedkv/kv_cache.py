@@ -46,7 +46,8 @@ class KVCache(CacheReads):
         self.manager = manager
         self.pool = pool
         self._ensure_in_step()
-        manager.allocator.bind_pool(pool.base, pool.layout.block_bytes)
+        if pool.layout.extents(1).contiguous:  # a block of a layer-major pool has no single address
+            manager.allocator.bind_pool(pool.base, pool.layout.block_bytes)
 
     # sequences, one at a time
 
@@ -82,17 +83,16 @@ class KVCache(CacheReads):
         self.manager.truncate_sequence(seq_id, length)
 
     def get_token_ptr(self, seq_id: int, index: int, layer: int = 0, part: str = "k") -> int:
-        """Device address of token `index` (0 .. capacity - 1) of a sequence; touches no bytes.
+        """Device address of token `index` (0 .. capacity - 1) of a sequence: head 0 of a part ("k", "v", "k_scale",
+        "v_scale") of a layer; touches no bytes.
 
         Opaque tokens have one part: layer 0, part "k". Valid until the sequence's block changes: freed,
         truncated, or copied on write by a later plan. Raises SequenceStateError for an unknown sequence,
         InvalidArgumentError for the rest.
         """
-        if layer != 0 or part != "k":
-            raise InvalidArgumentError(f"layer {layer!r}, part {part!r}: opaque tokens have layer 0, part 'k' only")
         place = whole_number(index, "index", maximum=2**31 - 2)
         slot = int(self.manager.slot_mapping([seq_id], starts=[place], stops=[place + 1])[0])
-        return self.pool.token_ptr(*divmod(slot, self.manager.block_size))
+        return self.pool.token_ptr(*divmod(slot, self.manager.block_size), layer, part)
 
     # batches, planned and applied
 

@@ -1,14 +1,17 @@
-"""Where a token lives inside a block, and a block inside the pool.
+"""How blocks lie in a pool: the part that every layout shares, and opaque tokens.
 
-Block-major: block `b` is one extent of `block_bytes` at `b * block_bytes`, and its tokens follow each other
-inside. Every offset is a Python int, so a pool past 4 GiB is not a special case. A block id becomes an
-address here and nowhere else.
+A block is `block_bytes` bytes, in one extent (block-major, the default) or in one extent for each layer and part
+(layer-major). `extents` says where they are; kernels and transfers see nothing else of a layout. Every offset is a
+Python int, so a pool past 4 GiB is not a special case. A block id becomes an address here and in kv_layout.py, and
+nowhere else.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import gcd
+from typing import Protocol, runtime_checkable
 
 from pagedkv.arguments import INT32_MAX, INT64_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError
@@ -18,27 +21,73 @@ _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class KVLayout:
-    """Opaque tokens: `token_bytes` bytes a token (all layers, K and V), `block_size` tokens a block.
+class Extents:
+    """Where the pieces of blocks lie: `groups` groups alike, each with one run of pieces a size.
 
-    Raises InvalidArgumentError unless both are whole numbers from 1 on and a block's bytes fit 63 bits.
-    Immutable.
+    Piece p of block b in group g is sizes[p] bytes at g * group_stride + starts[p] + b * sizes[p] from the pool's
+    start. A block's bytes are its pieces, group by group. One group with one size: block-major.
     """
+
+    groups: int
+    group_stride: int
+    sizes: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether a block is one extent."""
+        return self.groups == 1 and len(self.sizes) == 1
+
+    @property
+    def alignment(self) -> int:
+        """The largest number that divides every size and offset."""
+        return gcd(self.group_stride if self.groups > 1 else 0, *self.sizes, *self.starts)
+
+    def pieces(self, block_id: int) -> list[tuple[int, int]]:
+        """(offset from the pool's start, bytes) of every piece of a block, in the order of its bytes."""
+        return [
+            (group * self.group_stride + start + block_id * size, size)
+            for group in range(self.groups)
+            for start, size in zip(self.starts, self.sizes, strict=True)
+        ]
+
+
+@runtime_checkable
+class Layout(Protocol):
+    """What a pool needs to know of a layout; `BlockLayout` has most of it."""
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of a token over all layers, K and V."""
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of a block."""
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block = block_size * token_bytes."""
+
+    def pool_bytes(self, num_blocks: int) -> int:
+        """Bytes of a pool of `num_blocks` blocks."""
+
+    def blocks_in(self, pool_bytes: int) -> int:
+        """Whole blocks that fit `pool_bytes` bytes."""
+
+    def extents(self, num_blocks: int) -> Extents:
+        """Where the blocks of a pool of `num_blocks` blocks lie."""
+
+    def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
+        """Bytes from the pool's start to token `offset` of a block."""
+
+
+class BlockLayout:
+    """Sizes of blocks and pools from the bytes of a token; layouts derive from it."""
+
+    __slots__ = ()
 
     token_bytes: int
     block_size: int
-
-    def __post_init__(self) -> None:
-        # object.__setattr__: the frozen way to keep plain ints where NumPy integers came in; those would
-        # wrap.
-        object.__setattr__(self, "token_bytes", whole_number(self.token_bytes, "token_bytes", minimum=1))
-        object.__setattr__(
-            self, "block_size", whole_number(self.block_size, "block_size", minimum=1, maximum=INT32_MAX)
-        )
-        if self.block_bytes > INT64_MAX:
-            raise InvalidArgumentError(
-                f"a block of {self.block_size} tokens of {self.token_bytes} bytes does not fit 63 bits; make it smaller"
-            )
 
     @property
     def block_bytes(self) -> int:
@@ -58,12 +107,45 @@ class KVLayout:
         """Whole blocks that fit `pool_bytes` bytes; the remainder is left unused."""
         return whole_number(pool_bytes, "pool_bytes") // self.block_bytes
 
-    def token_offset(self, block_id: int, offset: int) -> int:
+    def extents(self, num_blocks: int) -> Extents:
+        """Where the blocks of a pool of `num_blocks` blocks lie: each in one extent."""
+        return Extents(1, self.pool_bytes(num_blocks), (self.block_bytes,), (0,))
+
+    def _check_block(self) -> None:
+        if self.block_bytes > INT64_MAX:
+            raise InvalidArgumentError(
+                f"a block of {self.block_size} tokens of {self.token_bytes} bytes does not fit 63 bits; make it smaller"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueLayout(BlockLayout):
+    """Opaque tokens: `token_bytes` bytes a token (all layers, K and V), `block_size` tokens a block.
+
+    Block-major: block `b` is one extent of `block_bytes` at `b * block_bytes`, and its tokens follow each other inside.
+    For engines with a layout of their own inside a block, and for planning. Raises InvalidArgumentError unless both are
+    whole numbers from 1 on and a block's bytes fit 63 bits. Immutable.
+    """
+
+    token_bytes: int
+    block_size: int
+
+    def __post_init__(self) -> None:
+        # object.__setattr__: the frozen way to keep plain ints where NumPy integers came in; those would wrap.
+        object.__setattr__(self, "token_bytes", whole_number(self.token_bytes, "token_bytes", minimum=1))
+        object.__setattr__(
+            self, "block_size", whole_number(self.block_size, "block_size", minimum=1, maximum=INT32_MAX)
+        )
+        self._check_block()
+
+    def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
         """Bytes from the pool's start to token `offset` (0 .. block_size - 1) of a block.
 
-        Does not know the pool's size: the caller has checked `block_id`. Raises InvalidArgumentError for the
-        offset.
+        Does not look at the pool's size: the caller has checked `block_id`. Raises InvalidArgumentError for the offset,
+        and for a layer or part: opaque tokens have layer 0, part "k" only.
         """
+        if layer != 0 or part != "k":
+            raise InvalidArgumentError(f"layer {layer!r}, part {part!r}: opaque tokens have layer 0, part 'k' only")
         place = whole_number(offset, "offset in the block", maximum=self.block_size - 1)
         return block_id * self.block_bytes + place * self.token_bytes
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends.cuda import CudaBackend
 
 from .engine_side import Peek
@@ -56,10 +56,10 @@ def peek(torch: Any) -> Peek:
 
 
 @pytest.fixture
-def warm(backend: CudaBackend) -> Callable[[KVLayout], None]:
+def warm(backend: CudaBackend) -> Callable[[OpaqueLayout], None]:
     """Every kernel of a layout loaded: loading one may wait for the device, which a held stream would never end."""
 
-    def warm(layout: KVLayout) -> None:
+    def warm(layout: OpaqueLayout) -> None:
         with DevicePool(layout, 4, device=backend) as pool:
             pool.fill_blocks([0], 1)
             pool.verify_blocks([0], 1)

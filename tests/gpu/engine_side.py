@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 
 
 class DlpackOnly:
@@ -68,7 +68,7 @@ def random_memory(torch: Any, nbytes: int, seed: int = 1) -> Any:
     return memory
 
 
-def adopted_pool(torch: Any, layout: KVLayout, blocks: int, **options: Any) -> tuple[DevicePool, Any]:
+def adopted_pool(torch: Any, layout: OpaqueLayout, blocks: int, **options: Any) -> tuple[DevicePool, Any]:
     """A pool in a tensor of random bytes, and the tensor (uint8, flat)."""
     memory = random_memory(torch, layout.pool_bytes(blocks + options.get("scratch_blocks", 0)))
     return DevicePool(layout, blocks, device="cuda:0", memory=memory, **options), memory
@@ -81,7 +81,7 @@ def on_gpu(torch: Any, values: Any, dtype: str) -> Any:
     return tensor
 
 
-def block_of(memory: Any, layout: KVLayout, block: int) -> npt.NDArray[np.uint8]:
+def block_of(memory: Any, layout: OpaqueLayout, block: int) -> npt.NDArray[np.uint8]:
     """The bytes of a block, read by torch; the pool's stream must have been waited for."""
     start = block * layout.block_bytes
     result: npt.NDArray[np.uint8] = memory[start : start + layout.block_bytes].cpu().numpy()

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from memory import pattern_by_hand
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 
-LAYOUT = KVLayout(40, 4)
+LAYOUT = OpaqueLayout(40, 4)
 NUM_BLOCKS = 60
 IN_FLIGHT = 2
 MOST_SEQUENCES = 24

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from memory import pattern_by_hand
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.errors import InvalidArgumentError
 
 from .engine_side import DlpackOnly, InterfaceOnly, block_of, random_memory
 
 pytestmark = pytest.mark.gpu
 
-LAYOUT = KVLayout(24, 3)
+LAYOUT = OpaqueLayout(24, 3)
 BLOCKS = 40
 NBYTES = BLOCKS * LAYOUT.block_bytes
 
@@ -70,7 +70,7 @@ def test_a_cupy_array_is_used_in_place(torch: Any, cupy: Any, wrap: Callable[[An
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8", "float8_e4m3fn"])
 def test_the_element_type_of_the_engines_cache_does_not_matter(torch: Any, dtype: str) -> None:
     tensor = torch.empty((2, 8, 16, 4, 64), dtype=getattr(torch, dtype), device="cuda")
-    layout = KVLayout(tensor.nbytes // 64, 8)
+    layout = OpaqueLayout(tensor.nbytes // 64, 8)
     with DevicePool(layout, 8, device="cuda:0", memory=tensor) as pool:
         assert pool.base == tensor.data_ptr()
         pool.fill_blocks([7], 1)

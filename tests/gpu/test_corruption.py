@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from pagedkv import KVLayout
+from pagedkv import OpaqueLayout
 
 from .engine_side import adopted_pool
 
 pytestmark = pytest.mark.gpu
 
-LAYOUTS = [KVLayout(512, 16), KVLayout(13, 3), KVLayout(1, 5), KVLayout(40_000, 2)]
+LAYOUTS = [OpaqueLayout(512, 16), OpaqueLayout(13, 3), OpaqueLayout(1, 5), OpaqueLayout(40_000, 2)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_a_corrupted_byte_is_reported(torch: Any, layout: KVLayout) -> None:
+def test_a_corrupted_byte_is_reported(torch: Any, layout: OpaqueLayout) -> None:
     pool, memory = adopted_pool(torch, layout, 16)
     size = layout.block_bytes
     slots = range(4 * layout.block_size, 8 * layout.block_size)
@@ -37,7 +37,7 @@ def test_a_corrupted_byte_is_reported(torch: Any, layout: KVLayout) -> None:
 
 
 def test_every_wrong_token_counts_once(torch: Any) -> None:
-    layout = KVLayout(512, 16)
+    layout = OpaqueLayout(512, 16)
     pool, memory = adopted_pool(torch, layout, 64)
     slots = range(64 * 16)
     pool.fill_tokens(5, slots, slots)

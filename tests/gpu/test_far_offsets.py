@@ -10,7 +10,7 @@ import pytest
 
 from memory import pattern_by_hand
 from memory.plans import plan
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.kernels import PoolMemory
 
 from .engine_side import on_gpu, random_memory
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.gpu
 
 GIB = 1 << 30
 LAYOUTS = {
-    "8 KiB blocks in 6 GiB": (KVLayout(512, 16), 6 * GIB),
-    "2 MiB blocks in 6 GiB": (KVLayout(1 << 17, 16), 6 * GIB),
-    "64 KiB blocks in 12 GiB": (KVLayout(4096, 16), 12 * GIB),  # more than 2^31 elements of four bytes
-    "1-byte tokens in 6 GiB": (KVLayout(1, 4096), 6 * GIB),  # slots beyond 2^32
+    "8 KiB blocks in 6 GiB": (OpaqueLayout(512, 16), 6 * GIB),
+    "2 MiB blocks in 6 GiB": (OpaqueLayout(1 << 17, 16), 6 * GIB),
+    "64 KiB blocks in 12 GiB": (OpaqueLayout(4096, 16), 12 * GIB),  # more than 2^31 elements of four bytes
+    "1-byte tokens in 6 GiB": (OpaqueLayout(1, 4096), 6 * GIB),  # slots beyond 2^32
 }
 
 
 class FarPool:
     """A pool in random bytes, and a second copy of the bytes that the test keeps as it says they must be."""
 
-    def __init__(self, torch: Any, layout: KVLayout, nbytes: int) -> None:
+    def __init__(self, torch: Any, layout: OpaqueLayout, nbytes: int) -> None:
         self.torch, self.layout = torch, layout
         self.memory = random_memory(torch, nbytes)
         self.expected = self.memory.clone()
@@ -112,7 +112,7 @@ def test_l1_tokens_at_both_ends(far: FarPool) -> None:
 
 def test_l1_blocks_are_scrubbed_at_both_ends(far: FarPool) -> None:
     backend = far.pool.backend
-    memory = PoolMemory(backend.adopt(far.memory), far.layout, far.blocks)
+    memory = PoolMemory(backend.adopt(far.memory), far.layout, far.blocks, far.layout.extents(far.blocks))
     backend.kernels.scrub_blocks(memory, np.array(far.near, np.int64), far.pool.stream)
     for block in far.near:
         far.view(block).zero_()

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from memory.plans import plan
-from pagedkv import KVCacheManager, KVLayout
+from pagedkv import KVCacheManager, OpaqueLayout
 
 from .engine_side import adopted_pool, on_gpu
 
 pytestmark = pytest.mark.gpu
 
-LAYOUT = KVLayout(64, 4)
+LAYOUT = OpaqueLayout(64, 4)
 
 
 def test_captured_exports_follow_the_tables(torch: Any) -> None:
@@ -106,7 +106,7 @@ def test_g4_beams_write_through_one_captured_step(torch: Any) -> None:
 
     The graph asks the tables for the slots of its beams, and stores a token for each; plans are applied in front of it.
     """
-    layout = KVLayout(64, 2)
+    layout = OpaqueLayout(64, 2)
     manager, beams = KVCacheManager(8, 2), [1, 2, 3]
     pool, memory = adopted_pool(torch, layout, 8)
     tokens = memory.view(-1, layout.token_bytes)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from memory.plans import plan
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends.cuda import CudaBackend
 from pagedkv.errors import BackendError, PagedKVError
 
 pytestmark = pytest.mark.gpu
 
 MIB = 1 << 20
-LAYOUT = KVLayout(512, 16)
+LAYOUT = OpaqueLayout(512, 16)
 # cuMemGetInfo counts in pieces of 2 MiB.
 GRAIN = 2 * MIB
 
@@ -29,7 +29,9 @@ def free_bytes(backend: CudaBackend) -> int:
     return memory.free
 
 
-def test_one_allocation_at_construction_and_none_later(backend: CudaBackend, warm: Callable[[KVLayout], None]) -> None:
+def test_one_allocation_at_construction_and_none_later(
+    backend: CudaBackend, warm: Callable[[OpaqueLayout], None]
+) -> None:
     warm(LAYOUT)
     before = free_bytes(backend)
     pool = DevicePool(LAYOUT, 65536, device=backend, scratch_blocks=1)  # 512 MiB

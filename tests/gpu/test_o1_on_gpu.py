@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory import pattern_by_hand
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.cache import KVCache
 from pagedkv.errors import OutOfBlocksError
 
@@ -16,11 +16,11 @@ from .gate import Gate
 
 pytestmark = pytest.mark.gpu
 
-LAYOUT = KVLayout(24, 2)
+LAYOUT = OpaqueLayout(24, 2)
 
 
 @pytest.fixture
-def cache(warm: Callable[[KVLayout], None]) -> KVCache:
+def cache(warm: Callable[[OpaqueLayout], None]) -> KVCache:
     """N=2, B=2; S, of 4 tokens, gets both blocks."""
     warm(LAYOUT)
     cache = KVCache(KVCacheManager(2, 2), DevicePool(LAYOUT, 2, device="cuda:0"))
@@ -111,11 +111,11 @@ def test_o1_freed_without_after_is_reused_behind_the_kernel_on_the_same_stream(
 
 
 def test_o1_steps_finish_in_order_though_a_later_one_is_done_first(
-    torch: Any, warm: Callable[[KVLayout], None], new_gate: Callable[[], Gate]
+    torch: Any, warm: Callable[[OpaqueLayout], None], new_gate: Callable[[], Gate]
 ) -> None:
     """Three steps; the second's copy stream lags and holds back itself and the third."""
-    warm(KVLayout(8, 1))
-    cache = KVCache(KVCacheManager(3, 1), DevicePool(KVLayout(8, 1), 3, device="cuda:0"))
+    warm(OpaqueLayout(8, 1))
+    cache = KVCache(KVCacheManager(3, 1), DevicePool(OpaqueLayout(8, 1), 3, device="cuda:0"))
     lagging, gate = torch.cuda.Stream(), new_gate()
     for seq_id in range(3):
         cache.register_sequence(seq_id, [0])

@@ -9,10 +9,10 @@ from .children import run_child
 pytestmark = pytest.mark.gpu
 
 OPEN_POOL = """
-    from pagedkv import DevicePool, KVLayout
+    from pagedkv import DevicePool, OpaqueLayout
     from memory.plans import plan
 
-    pool = DevicePool(KVLayout(512, 16), 1024, device="cuda:0")
+    pool = DevicePool(OpaqueLayout(512, 16), 1024, device="cuda:0")
     pool.fill_blocks([5], 7)
     pool.apply(plan(1, copies=[(5, 6)], updates=[(100, 3, 9)]))
     pool.step_done(1)
@@ -39,10 +39,10 @@ def test_an_exit_with_adopted_memory_is_clean() -> None:
     pytest.importorskip("torch")
     ended = run_child("""
         import torch
-        from pagedkv import DevicePool, KVLayout
+        from pagedkv import DevicePool, OpaqueLayout
 
         tensor = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
-        pool = DevicePool(KVLayout(512, 16), 128, device="cuda:0", memory=tensor)
+        pool = DevicePool(OpaqueLayout(512, 16), 128, device="cuda:0", memory=tensor)
         pool.fill_blocks(range(128), 7)
         stream = torch.cuda.Stream()
         pool.fence(stream.cuda_stream)
@@ -83,7 +83,7 @@ def test_a_failed_kernel_loses_the_pool() -> None:
     ):
         error = refused(call)
         assert error.name == "POOL_LOST" and first.name in error.text, error
-    refused(lambda: DevicePool(KVLayout(512, 16), 16, device="cuda:0"))
+    refused(lambda: DevicePool(OpaqueLayout(512, 16), 16, device="cuda:0"))
     pool.close()
     pool.close()
     assert refused(lambda: pool.apply(plan(2))).name == "POOL_CLOSED"

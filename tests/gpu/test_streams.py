@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memory.plans import HandMadePlan, plan
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.errors import InvalidArgumentError
 
 from .engine_side import Peek, StreamProtocol, adopted_pool, block_of
@@ -17,7 +17,7 @@ from .gate import Gate
 
 pytestmark = pytest.mark.gpu
 
-LAYOUT = KVLayout(64, 4)
+LAYOUT = OpaqueLayout(64, 4)
 SIZE = LAYOUT.block_bytes
 GIVEN = ["int", "zero", "torch", "protocol", "cuda.core"]
 
@@ -42,7 +42,7 @@ def given_stream(torch: Any, how: str) -> tuple[Any, int]:
 
 
 @pytest.fixture
-def warm_pool(torch: Any, warm: Callable[[KVLayout], None]) -> tuple[DevicePool, Any]:
+def warm_pool(torch: Any, warm: Callable[[OpaqueLayout], None]) -> tuple[DevicePool, Any]:
     """A pool of 64 blocks in random bytes, with everything loaded and its tables made."""
     warm(LAYOUT)
     pool, memory = adopted_pool(torch, LAYOUT, 64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memory.plans import plan
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.errors import InvalidArgumentError
 
 from .engine_side import DlpackOnly, on_gpu
@@ -40,7 +40,7 @@ class Guarded:
 @pytest.fixture
 def l2_pool() -> DevicePool:
     """L2's tables by hand: S0, 5 tokens on blocks [3, 7], in row 0; S1, 2 tokens on block [5], in row 1."""
-    pool = DevicePool(KVLayout(8, 4), 8, device="cuda:0")
+    pool = DevicePool(OpaqueLayout(8, 4), 8, device="cuda:0")
     # A former owner's blocks lie behind the live ones: they must not show.
     pool.apply(plan(1, updates=[(0, 0, 3), (0, 1, 7), (0, 2, 6), (1, 0, 5), (1, 1, 4)]))
     return pool
@@ -81,7 +81,7 @@ def test_exports_equal_the_managers(torch: Any, seed: int, scratch: int) -> None
     random = np.random.default_rng(seed)
     block_size, count = int(random.choice([1, 4, 16])), 90
     manager = KVCacheManager(3000, block_size, scratch_blocks=scratch)
-    pool = DevicePool(KVLayout(8, block_size), 3000, device="cuda:0", scratch_blocks=scratch)
+    pool = DevicePool(OpaqueLayout(8, block_size), 3000, device="cuda:0", scratch_blocks=scratch)
     for seq_id in range(count):
         manager.admit(seq_id, (), reserve=1)
     ids = np.arange(count)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends import Backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import TableMemory
@@ -106,7 +106,7 @@ class AddressConformance:
             backend.kernels.scatter_table(table, plan(1).updates, object())  # type: ignore[arg-type]
 
     def test_a_pool_puts_blocks_and_tokens_where_the_layout_says(self, backend: Backend) -> None:
-        with DevicePool(KVLayout(48, 4), 10, device=backend, scratch_blocks=2) as pool:
+        with DevicePool(OpaqueLayout(48, 4), 10, device=backend, scratch_blocks=2) as pool:
             assert pool.nbytes == 12 * 4 * 48
             assert pool.base % 256 == 0
             assert [pool.block_ptr(i) - pool.base for i in (0, 1, 9, 11)] == [0, 192, 9 * 192, 11 * 192]
@@ -114,7 +114,7 @@ class AddressConformance:
 
     @pytest.mark.parametrize("block_id", [-1, 12, 2**31, 2**63, 0.0, True, None])
     def test_a_pool_gives_no_address_outside(self, backend: Backend, block_id: object) -> None:
-        pool = DevicePool(KVLayout(48, 4), 10, device=backend, scratch_blocks=2)
+        pool = DevicePool(OpaqueLayout(48, 4), 10, device=backend, scratch_blocks=2)
         with pytest.raises(InvalidArgumentError):
             pool.block_ptr(block_id)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgumentError):
@@ -123,7 +123,7 @@ class AddressConformance:
             pool.token_ptr(0, 4)
 
     def test_a_pool_takes_plans_in_step_order_and_finishes_their_steps(self, backend: Backend) -> None:
-        with DevicePool(KVLayout(48, 4), 10, device=backend, first_step=3) as pool:
+        with DevicePool(OpaqueLayout(48, 4), 10, device=backend, first_step=3) as pool:
             if backend.has_bytes:
                 pool.fill_blocks(range(10), 0)  # a copy of bytes that nobody wrote is a fault of this test
             with pytest.raises(InvalidArgumentError, match="step 4"):
@@ -140,7 +140,7 @@ class AddressConformance:
             assert pool.tables.address > 0
 
     def test_a_closed_pool_raises(self, backend: Backend) -> None:
-        pool = DevicePool(KVLayout(48, 4), 10, device=backend)
+        pool = DevicePool(OpaqueLayout(48, 4), 10, device=backend)
         pool.apply(plan(1, updates=[(0, 0, 1)]))
         pool.close()
         pool.close()

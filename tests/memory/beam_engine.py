@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 from pagedkv.backends.host import HostBackend, HostStream
 from pagedkv.pool.device_pool import AppliedPlan
 
@@ -50,7 +50,7 @@ class BeamEngine:
     def __init__(self) -> None:
         self.backend = HostBackend(stepped=True)
         self.manager = KVCacheManager(NUM_BLOCKS, BLOCK_SIZE)
-        self.pool = self.pool_type(KVLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=self.backend)
+        self.pool = self.pool_type(OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=self.backend)
         stream = self.pool.stream
         assert isinstance(stream, HostStream)
         self.compute = stream

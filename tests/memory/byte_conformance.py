@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends import Backend
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import PoolMemory, TableMemory, TokenBatch
@@ -16,7 +16,7 @@ from . import pattern_by_hand
 from .address_conformance import AddressConformance
 from .plans import plan
 
-LAYOUTS = [KVLayout(1, 1), KVLayout(8, 2), KVLayout(13, 3), KVLayout(512, 16), KVLayout(100_003, 7)]
+LAYOUTS = [OpaqueLayout(1, 1), OpaqueLayout(8, 2), OpaqueLayout(13, 3), OpaqueLayout(512, 16), OpaqueLayout(100_003, 7)]
 
 
 class ByteConformance(AddressConformance):
@@ -42,7 +42,7 @@ class ByteConformance(AddressConformance):
         assert set(read(backend, buffer, 0, 1 << 20, reader).tolist()) == {3}
 
     def test_adopted_memory_is_used_in_place_and_never_freed(self, backend: Backend) -> None:
-        layout = KVLayout(16, 2)
+        layout = OpaqueLayout(16, 2)
         memory = self.adoptable(layout.pool_bytes(4))
         pool = DevicePool(layout, 4, device=backend, memory=memory)
         pool.fill_blocks([3], 7)
@@ -53,14 +53,16 @@ class ByteConformance(AddressConformance):
 
     def test_adopted_memory_must_be_large_enough(self, backend: Backend) -> None:
         with pytest.raises(InvalidArgumentError, match="128 bytes"):
-            DevicePool(KVLayout(16, 2), 4, device=backend, memory=self.adoptable(127))
+            DevicePool(OpaqueLayout(16, 2), 4, device=backend, memory=self.adoptable(127))
 
     @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-    def test_tokens_hold_the_pattern_by_hand(self, backend: Backend, layout: KVLayout) -> None:
+    def test_tokens_hold_the_pattern_by_hand(self, backend: Backend, layout: OpaqueLayout) -> None:
         stream, buffer = backend.stream(), backend.allocate(layout.pool_bytes(5))
         owners, positions = np.array([5, -(2**63), 2**63 - 1, 0]), np.array([0, 3, 2**63 - 1, 2**40])
         slots = np.array([5 * layout.block_size - 1, -1, 2, 3])
-        backend.kernels.fill_tokens(PoolMemory(buffer, layout, 5), TokenBatch(owners, positions, slots), stream)
+        backend.kernels.fill_tokens(
+            PoolMemory(buffer, layout, 5, layout.extents(5)), TokenBatch(owners, positions, slots), stream
+        )
         size = layout.token_bytes
         for owner, position, slot in zip(owners.tolist(), positions.tolist(), slots.tolist(), strict=True):
             if slot >= 0:
@@ -68,7 +70,7 @@ class ByteConformance(AddressConformance):
                 assert read(backend, buffer, slot * size, size, stream).tobytes() == expected
 
     @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-    def test_verify_counts_wrong_tokens_and_skips_padding(self, backend: Backend, layout: KVLayout) -> None:
+    def test_verify_counts_wrong_tokens_and_skips_padding(self, backend: Backend, layout: OpaqueLayout) -> None:
         pool = DevicePool(layout, 6, device=backend)
         positions = np.arange(5 * layout.block_size)
         slots = positions + layout.block_size
@@ -82,7 +84,7 @@ class ByteConformance(AddressConformance):
         pool.close()
 
     @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-    def test_blocks_filled_copied_verified(self, backend: Backend, layout: KVLayout) -> None:
+    def test_blocks_filled_copied_verified(self, backend: Backend, layout: OpaqueLayout) -> None:
         pool = DevicePool(layout, 8, device=backend)
         pool.fill_blocks(range(8), range(100, 108))
         pool.copy_blocks([(0, 6), (0, 7), (2, 1)])
@@ -97,7 +99,7 @@ class ByteConformance(AddressConformance):
         pool.close()
 
     def test_copies_are_whole_blocks_and_nothing_else(self, backend: Backend) -> None:
-        pool = DevicePool(KVLayout(24, 3), 40, device=backend)
+        pool = DevicePool(OpaqueLayout(24, 3), 40, device=backend)
         random = np.random.default_rng(7)
         held = random.integers(0, 256, (40, 72), dtype=np.uint8)
         pool.write_blocks(range(40), held)
@@ -125,14 +127,14 @@ class ByteConformance(AddressConformance):
 
     @pytest.mark.parametrize("slots", [[-2], [20], [2**31], [2**62], [1.0], [True], [[1]]])
     def test_slots_outside_the_pool_are_refused(self, backend: Backend, slots: list[int]) -> None:
-        pool = DevicePool(KVLayout(8, 2), 9, device=backend, scratch_blocks=1)
+        pool = DevicePool(OpaqueLayout(8, 2), 9, device=backend, scratch_blocks=1)
         with pytest.raises(InvalidArgumentError):
             pool.fill_tokens(1, [0], slots)
         pool.fill_tokens(1, [0], [19])
         assert pool.verify_tokens(1, [0], [19]) == 0
 
     def test_empty_batches_do_nothing(self, backend: Backend) -> None:
-        pool = DevicePool(KVLayout(8, 2), 2, device=backend)
+        pool = DevicePool(OpaqueLayout(8, 2), 2, device=backend)
         pool.fill_tokens(1, [], [])
         pool.fill_blocks([], 1)
         pool.copy_blocks([])
@@ -141,7 +143,7 @@ class ByteConformance(AddressConformance):
         pool.close()
 
     def test_batches_of_unequal_lengths_are_refused(self, backend: Backend) -> None:
-        pool = DevicePool(KVLayout(8, 2), 2, device=backend)
+        pool = DevicePool(OpaqueLayout(8, 2), 2, device=backend)
         with pytest.raises(InvalidArgumentError):
             pool.fill_tokens(1, [0, 1], [0])
         with pytest.raises(InvalidArgumentError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.backends.host import HostBackend, HostStream
 
 from . import pattern_by_hand
@@ -67,7 +67,7 @@ class Engine:
     def __init__(self) -> None:
         backend = HostBackend(stepped=True)
         self.manager = KVCacheManager(NUM_BLOCKS, BLOCK_SIZE)
-        self.pool = self.pool_type(KVLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=backend)
+        self.pool = self.pool_type(OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=backend)
         self.backend = backend
         self.compute = self.pool.stream
         self.copy = backend.stream()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 from pagedkv.backends.host import HostBackend, HostStream
 
 from .engine import Action, Read
@@ -47,7 +47,7 @@ class PrefixEngine:
     def __init__(self) -> None:
         self.backend = HostBackend(stepped=True)
         self.manager = KVCacheManager(NUM_BLOCKS, BLOCK_SIZE, prefix_caching=True)
-        self.pool = DevicePool(KVLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=self.backend)
+        self.pool = DevicePool(OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=self.backend)
         stream = self.pool.stream
         assert isinstance(stream, HostStream)
         self.compute = stream

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pagedkv import DevicePool, InvalidArgumentError, KVLayout
+from pagedkv import DevicePool, InvalidArgumentError, OpaqueLayout
 
 DEVICES = ["host", pytest.param("cuda:0", marks=pytest.mark.gpu)]
-LAYOUT = KVLayout(512, 16)
+LAYOUT = OpaqueLayout(512, 16)
 FLOATS = LAYOUT.block_bytes // 4
 
 
@@ -44,5 +44,8 @@ def test_bad_arguments_are_refused(ids: Any, values: Any) -> None:
 
 
 def test_blocks_of_other_sizes_hold_no_floats() -> None:
-    with DevicePool(KVLayout(13, 3), 8, device="host") as pool, pytest.raises(InvalidArgumentError, match="39 bytes"):
+    with (
+        DevicePool(OpaqueLayout(13, 3), 8, device="host") as pool,
+        pytest.raises(InvalidArgumentError, match="39 bytes"),
+    ):
         pool.fill_floats([0], [1])

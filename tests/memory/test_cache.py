@@ -8,7 +8,7 @@ import inspect
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVCache, KVCacheManager, KVLayout, open_cache
+from pagedkv import DevicePool, KVCache, KVCacheManager, OpaqueLayout, open_cache
 from pagedkv.errors import BackendError, InvalidArgumentError, OutOfBlocksError, SequenceStateError
 
 from . import pattern_by_hand
@@ -42,7 +42,7 @@ def test_a_pool_never_exceeds_what_was_asked(pool_bytes: int | str, scratch: int
     (0, 16, 512, {}), (-8192, 16, 512, {}), (8192.0, 16, 512, {}), (float("nan"), 16, 512, {}), ("much", 16, 512, {}),
     (True, 16, 512, {}), (None, 16, 512, {}),
     ("1MiB", 0, 512, {}), ("1MiB", 1.5, 512, {}), ("1MiB", 16, 0, {}), ("1MiB", 16, -512, {}), ("1MiB", 16, "512", {}),
-    ("1MiB", 16, KVLayout(512, 32), {}),
+    ("1MiB", 16, OpaqueLayout(512, 32), {}),
     ("1MiB", 16, 512, {"watermark": 128}),
     ("1MiB", 16, 512, {"device": "tpu"}),
     (2**60, 16, 512, {"device": "null"}),
@@ -64,7 +64,7 @@ def test_a_refused_manager_gives_the_memory_back() -> None:
 
 def test_a_layout_and_the_callers_memory() -> None:
     memory = np.zeros(2**20, np.uint8)
-    with open_cache("1MiB", 16, KVLayout(512, 16), memory=memory) as cache:
+    with open_cache("1MiB", 16, OpaqueLayout(512, 16), memory=memory) as cache:
         assert cache.pool.base == memory.ctypes.data
         cache.register_sequence(1, [7])
         cache.pool.fill_tokens(1, [0], [cache.append_token(1)])
@@ -74,7 +74,7 @@ def test_a_layout_and_the_callers_memory() -> None:
 def test_a_manager_and_a_pool_must_fit() -> None:
     for blocks, size, scratch in ((9, 2, 0), (8, 4, 0), (8, 2, 1)):
         with pytest.raises(InvalidArgumentError, match="both the same"):
-            KVCache(KVCacheManager(8, 2), DevicePool(KVLayout(8, size), blocks, scratch_blocks=scratch))
+            KVCache(KVCacheManager(8, 2), DevicePool(OpaqueLayout(8, size), blocks, scratch_blocks=scratch))
 
 
 def test_step_by_step_names_and_pointers_to_the_bytes() -> None:

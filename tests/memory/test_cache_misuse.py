@@ -12,7 +12,7 @@ from pagedkv import (
     InvalidArgumentError,
     KVCache,
     KVCacheManager,
-    KVLayout,
+    OpaqueLayout,
     SequenceStateError,
     open_cache,
 )
@@ -36,8 +36,8 @@ def test_a_cache_is_not_made_over_plans_that_its_pool_never_saw() -> None:
     manager.admit(1, [1])
     manager.append([1], [1])
     with pytest.raises(SequenceStateError, match="first_step"):
-        KVCache(manager, DevicePool(KVLayout(8, 4), 4))
-    cache = KVCache(manager, DevicePool(KVLayout(8, 4), 4, first_step=manager.last_step + 1))
+        KVCache(manager, DevicePool(OpaqueLayout(8, 4), 4))
+    cache = KVCache(manager, DevicePool(OpaqueLayout(8, 4), 4, first_step=manager.last_step + 1))
     cache.append([1], [4])
 
 
@@ -65,11 +65,11 @@ def test_nothing_of_a_closed_cache_names_its_memory() -> None:
 
 WRONG: dict[str, Call] = {
     "no layout": lambda: DevicePool(None, 4),  # type: ignore[arg-type]
-    "no plan": lambda: DevicePool(KVLayout(8, 4), 4).apply(None),  # type: ignore[arg-type]
+    "no plan": lambda: DevicePool(OpaqueLayout(8, 4), 4).apply(None),  # type: ignore[arg-type]
     "no manager": lambda: KVCache(None, None),  # type: ignore[arg-type]
-    "no step": lambda: DevicePool(KVLayout(8, 4), 4).step_done("x"),  # type: ignore[arg-type]
-    "half a step": lambda: DevicePool(KVLayout(8, 4), 4, first_step=1.5),  # type: ignore[arg-type]
-    "no first step": lambda: DevicePool(KVLayout(8, 4), 4, first_step=0),
+    "no step": lambda: DevicePool(OpaqueLayout(8, 4), 4).step_done("x"),  # type: ignore[arg-type]
+    "half a step": lambda: DevicePool(OpaqueLayout(8, 4), 4, first_step=1.5),  # type: ignore[arg-type]
+    "no first step": lambda: DevicePool(OpaqueLayout(8, 4), 4, first_step=0),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from cases.refused import observable, refused
-from pagedkv import DevicePool, KVCache, KVCacheManager, KVLayout, StepPlan, open_cache
+from pagedkv import DevicePool, KVCache, KVCacheManager, OpaqueLayout, StepPlan, open_cache
 from pagedkv.errors import BackendError, InvalidArgumentError, SequenceStateError
 
 
@@ -122,7 +122,7 @@ class PlansNothing(KVCacheManager):
 
 def test_a_fork_whose_plan_finds_no_memory_changes_nothing() -> None:
     manager = PlansNothing(16, 4)
-    with KVCache(manager, DevicePool(KVLayout(8, 4), 16, device="host")) as cache:
+    with KVCache(manager, DevicePool(OpaqueLayout(8, 4), 16, device="host")) as cache:
         cache.register_sequence(1, range(10))
         cache.append_tokens(1, 10)
         manager.short_of_memory = True

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVLayout, open_cache
+from pagedkv import DevicePool, OpaqueLayout, open_cache
 from pagedkv.backends.host_memory import memory_info
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import parse_bytes
@@ -17,13 +17,13 @@ from pagedkv.layout import parse_bytes
 @pytest.mark.parametrize("bad", [0, -1, 1.0, 1.5, math.nan, math.inf, True, "16", None, 2**63, np.float64(2)])
 def test_layout_refuses_what_is_no_size(bad: object) -> None:
     with pytest.raises(InvalidArgumentError, match="token_bytes"):
-        KVLayout(bad, 16)  # type: ignore[arg-type]
+        OpaqueLayout(bad, 16)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="block_size"):
-        KVLayout(16, bad)  # type: ignore[arg-type]
+        OpaqueLayout(16, bad)  # type: ignore[arg-type]
 
 
 def test_layout_is_frozen_and_keeps_python_ints() -> None:
-    layout = KVLayout(np.int32(2**30), np.int32(4))  # type: ignore[arg-type]
+    layout = OpaqueLayout(np.int32(2**30), np.int32(4))  # type: ignore[arg-type]
     assert layout.block_bytes == 2**32
     assert type(layout.token_bytes) is int
     with pytest.raises(FrozenInstanceError):
@@ -32,9 +32,9 @@ def test_layout_is_frozen_and_keeps_python_ints() -> None:
 
 def test_layout_refuses_a_block_past_63_bits() -> None:
     with pytest.raises(InvalidArgumentError, match="63 bits"):
-        KVLayout(2**62, 2)
+        OpaqueLayout(2**62, 2)
     with pytest.raises(InvalidArgumentError, match="63 bits"):
-        KVLayout(2**40, 2**10).pool_bytes(2**13)
+        OpaqueLayout(2**40, 2**10).pool_bytes(2**13)
 
 
 @pytest.mark.parametrize(("text", "size"), [
@@ -60,7 +60,7 @@ def test_sizes_that_are_none(text: object) -> None:
     (2 * 2 * 64 + 2 * 2 * 4, 4352, 13_056),  # fp8 with one fp32 scale a token and head
 ])  # fmt: skip
 def test_p1_block_bytes_follow_the_element_size(token_bytes: int, block_bytes: int, block_3: int) -> None:
-    layout = KVLayout(token_bytes, 16)
+    layout = OpaqueLayout(token_bytes, 16)
     assert layout.block_bytes == block_bytes
     with DevicePool(layout, 4, device="host") as pool:
         assert pool.nbytes == 4 * block_bytes
@@ -82,14 +82,14 @@ def test_p1_block_bytes_follow_the_element_size(token_bytes: int, block_bytes: i
     (16384, 262144, 2**32),
 ])  # fmt: skip
 def test_l1_block_addresses_do_not_wrap(block_bytes: int, block_id: int, offset: int) -> None:
-    with DevicePool(KVLayout(block_bytes // 16, 16), block_id + 1, device="null") as pool:
+    with DevicePool(OpaqueLayout(block_bytes // 16, 16), block_id + 1, device="null") as pool:
         assert pool.block_ptr(block_id) - pool.base == offset
         assert pool.block_ptr(np.int32(block_id)) - pool.base == offset  # type: ignore[arg-type]
 
 
 def test_l1_token_addresses_and_slots_do_not_wrap() -> None:
     """Case (a): 4096 elements of 2 bytes a token, the last token of block 65535 is slot 1,048,575."""
-    with DevicePool(KVLayout(8192, 16), 65_537, device="null") as pool:
+    with DevicePool(OpaqueLayout(8192, 16), 65_537, device="null") as pool:
         assert pool.token_ptr(65_535, 15) - pool.base == 8_589_926_400
         assert pool.token_ptr(np.int32(65_535), np.int32(15)) - pool.base == 8_589_926_400  # type: ignore[arg-type]
 
@@ -107,7 +107,7 @@ def test_l1_a_cache_gives_addresses_past_32_bits() -> None:
 
 def test_l1_bytes_past_4_gib_are_reached() -> None:
     """Real bytes behind 2^32 and their low-order twin: lazily committed, so only the touched pages cost memory."""
-    layout, nbytes = KVLayout(4096, 16), 5 * 2**30
+    layout, nbytes = OpaqueLayout(4096, 16), 5 * 2**30
     memory = memory_info()
     if memory is not None and memory.total < nbytes:
         pytest.skip("a pool of 5 GiB is refused on this machine")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVLayout
+from pagedkv import DevicePool, OpaqueLayout
 from pagedkv.backends import Backend
 from pagedkv.backends.null import NullBackend
 from pagedkv.errors import InvalidArgumentError
@@ -36,7 +36,7 @@ BYTE_OPERATIONS: list[Callable[[DevicePool], object]] = [
 
 @pytest.mark.parametrize("operation", BYTE_OPERATIONS)
 def test_bytes_are_refused_and_the_pool_stays_sound(operation: Callable[[DevicePool], object]) -> None:
-    with DevicePool(KVLayout(8, 2), 4, device="null") as pool:
+    with DevicePool(OpaqueLayout(8, 2), 4, device="null") as pool:
         with pytest.raises(InvalidArgumentError, match="device='host'"):
             operation(pool)
         pool.apply(plan(1, copies=[(0, 1)]))
@@ -44,7 +44,7 @@ def test_bytes_are_refused_and_the_pool_stays_sound(operation: Callable[[DeviceP
 
 
 def test_tables_without_bytes() -> None:
-    with DevicePool(KVLayout(8, 2), 4, device="null") as pool:
+    with DevicePool(OpaqueLayout(8, 2), 4, device="null") as pool:
         pool.apply(plan(1, updates=[(0, 0, 0)]))
         with pytest.raises(InvalidArgumentError):
             _ = pool.tables.array
@@ -52,7 +52,7 @@ def test_tables_without_bytes() -> None:
 
 def test_copies_and_updates_are_counted() -> None:
     backend = NullBackend()
-    pool = DevicePool(KVLayout(8, 2), 9, device=backend)
+    pool = DevicePool(OpaqueLayout(8, 2), 9, device=backend)
     pool.apply(plan(1, copies=[(0, 1), (2, 3)], updates=[(0, 0, 1)]))
     pool.apply(plan(2, copies=[(4, 5)], updates=[(0, 1, 3), (5, 0, 5), (5, 1, 8)]))
     pool.copy_blocks([(1, 2)])
@@ -61,11 +61,11 @@ def test_copies_and_updates_are_counted() -> None:
 
 
 def test_eighty_gib_cost_nothing() -> None:
-    with DevicePool(KVLayout(2**17, 16), 40 * 1024, device="null") as pool:
+    with DevicePool(OpaqueLayout(2**17, 16), 40 * 1024, device="null") as pool:
         assert pool.nbytes == 80 * 2**30
         assert pool.block_ptr(40 * 1024 - 1) == pool.base + 80 * 2**30 - 2**21
 
 
 def test_memory_is_not_adopted() -> None:
     with pytest.raises(InvalidArgumentError):
-        DevicePool(KVLayout(8, 2), 4, device="null", memory=bytearray(64))
+        DevicePool(OpaqueLayout(8, 2), 4, device="null", memory=bytearray(64))

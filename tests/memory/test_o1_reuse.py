@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.backends.host import HostBackend
 from pagedkv.cache import KVCache
 from pagedkv.errors import OutOfBlocksError
 
 from . import pattern_by_hand
 
-LAYOUT = KVLayout(24, 2)
+LAYOUT = OpaqueLayout(24, 2)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_o1_freed_without_after_is_reused_behind_the_kernel_on_the_same_stream(c
 def test_o1_only_the_steps_that_finished_in_order_are_retired() -> None:
     """Three steps on one stream, a fourth whose copy stream lags: it holds back itself and what comes after."""
     backend = HostBackend(stepped=True)
-    cache = KVCache(KVCacheManager(5, 1), DevicePool(KVLayout(8, 1), 5, device=backend))
+    cache = KVCache(KVCacheManager(5, 1), DevicePool(OpaqueLayout(8, 1), 5, device=backend))
     lagging = backend.stream()
     for seq_id in range(5):
         cache.register_sequence(seq_id, [0])

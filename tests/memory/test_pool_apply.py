@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout, StepPlan
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 from pagedkv.backends.host import HostBackend, HostStream
 from pagedkv.errors import InvalidArgumentError
 
 from .plans import HandMadePlan, plan
 
-LAYOUT = KVLayout(16, 2)
+LAYOUT = OpaqueLayout(16, 2)
 PAIRS = list[tuple[int, int]]
 
 
@@ -81,7 +81,7 @@ def test_a_plan_of_another_manager_is_refused() -> None:
 
 def test_one_manager_serves_several_pools_and_plans_travel_as_bytes() -> None:
     manager = KVCacheManager(8, 2)
-    pools = [DevicePool(LAYOUT, 8), DevicePool(KVLayout(48, 2), 8), DevicePool(LAYOUT, 8, device="null")]
+    pools = [DevicePool(LAYOUT, 8), DevicePool(OpaqueLayout(48, 2), 8), DevicePool(LAYOUT, 8, device="null")]
     for seq_id in (1, 2):
         manager.admit(seq_id, (), reserve=5)
     decided = manager.append([2, 1], [5, 3])
@@ -125,7 +125,7 @@ def test_the_plan_is_read_before_apply_returns() -> None:
 def test_tables_grow_behind_the_work_that_reads_the_old_ones() -> None:
     """Growth keeps every entry, pads the rest, and lets no queued scatter write into freed memory."""
     backend = HostBackend(stepped=True)
-    pool = DevicePool(KVLayout(8, 1), 5000, device=backend, scratch_blocks=1)
+    pool = DevicePool(OpaqueLayout(8, 1), 5000, device=backend, scratch_blocks=1)
     expected: dict[tuple[int, int], int] = {}
     for step, (row, column) in enumerate([(0, 0), (70, 1), (3, 64), (300, 4999), (299, 4000), (1000, 0)], start=1):
         pool.apply(plan(step, updates=[(row, column, step)]))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.backends.host import HostBackend
 from pagedkv.cache import KVCache
 from pagedkv.errors import BackendError, OutOfBlocksError
@@ -15,7 +15,7 @@ from pagedkv.errors import BackendError, OutOfBlocksError
 from .faulty_backend import FaultyBackend
 from .plans import plan
 
-LAYOUT = KVLayout(16, 2)
+LAYOUT = OpaqueLayout(16, 2)
 
 
 def _work(pool: DevicePool) -> None:

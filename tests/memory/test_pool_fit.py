@@ -10,11 +10,11 @@ import pytest
 from pagedkv.backends.host import HostBackend
 from pagedkv.backends.null import NullBackend
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 
-LAYOUT = KVLayout(64, 16)
+LAYOUT = OpaqueLayout(64, 16)
 
 
 def test_fit_takes_the_fraction_of_free_memory() -> None:
@@ -37,12 +37,12 @@ def test_fit_needs_known_memory_and_room_for_a_block() -> None:
     with pytest.raises(BackendError):
         DevicePool.fit(LAYOUT, device=NullBackend())
     with pytest.raises(InvalidArgumentError, match="hold no block"):
-        DevicePool.fit(KVLayout(2**40, 2**10), device="host")
+        DevicePool.fit(OpaqueLayout(2**40, 2**10), device="host")
 
 
 @pytest.fixture
 def tables() -> tuple[KVCacheManager, DevicePool, np.ndarray]:
-    manager, pool = KVCacheManager(32, 4, scratch_blocks=1), DevicePool(KVLayout(8, 4), 32, scratch_blocks=1)
+    manager, pool = KVCacheManager(32, 4, scratch_blocks=1), DevicePool(OpaqueLayout(8, 4), 32, scratch_blocks=1)
     for seq_id, length in ((5, 9), (6, 4), (7, 1)):
         manager.admit(seq_id, (), reserve=length)
         pool.apply(manager.append([seq_id], [length]))

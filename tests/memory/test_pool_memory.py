@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pagedkv import DevicePool, KVLayout, open_cache
+from pagedkv import DevicePool, OpaqueLayout, open_cache
 from pagedkv.backends.host import HostBackend, HostBuffer
 from pagedkv.errors import BackendError, InvalidArgumentError
 
 from .plans import plan
 
-LAYOUT = KVLayout(32, 4)
+LAYOUT = OpaqueLayout(32, 4)
 
 
 class CountingBackend(HostBackend):
@@ -53,7 +53,7 @@ def test_a_pool_costs_nothing_until_it_is_touched() -> None:
     if not statm.exists():
         pytest.skip("resident memory is read from /proc")
     before = int(statm.read_text().split()[1])
-    with DevicePool(KVLayout(512, 16), 32768) as pool:
+    with DevicePool(OpaqueLayout(512, 16), 32768) as pool:
         pool.fill_blocks([0, 32767], 1)
         grown = (int(statm.read_text().split()[1]) - before) * mmap.PAGESIZE
     assert pool.nbytes == 256 * 2**20

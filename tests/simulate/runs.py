@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, SimulationResult, Workload
 from pagedkv.simulate.identities import join_identities
 from pagedkv.simulate.observer import Observer
@@ -79,7 +79,7 @@ def simulate(
     blocks: int, block_size: int, load: Load, *, watermark: int = 0, verify: bool = True
 ) -> tuple[SimulationResult, list[dict[str, Any]]]:
     """Run with byte verification (unless said otherwise) and return the result and the step log."""
-    spec = PoolSpec(KVLayout(24, block_size), blocks, watermark)
+    spec = PoolSpec(OpaqueLayout(24, block_size), blocks, watermark)
     simulation = Simulation(spec, load, device="host" if verify else "null", verify=verify)
     log = ReuseLog() if load.prefix_caching else StepLog() if load.groups.size == 1 else GroupLog()
     simulation.scheduler.observers.append(log)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, base_case, read_trace
 
 from .runs import assert_figures, simulate, workload
@@ -49,7 +49,7 @@ def test_base_case(oracle: dict[str, Any], concurrency: int, form: str) -> None:
         if form == "fixed"
         else Load(None, concurrency=concurrency, completions=100, seed=42)
     )
-    result = Simulation(PoolSpec(KVLayout(512, 16), 32768), load, device="host", verify=True).run()
+    result = Simulation(PoolSpec(OpaqueLayout(512, 16), 32768), load, device="host", verify=True).run()
     assert_figures(result.figures, oracle["base_case"][f"K{concurrency}/{form}/prompt_first"])
     assert not result.failures
 
@@ -58,7 +58,7 @@ def test_base_case(oracle: dict[str, Any], concurrency: int, form: str) -> None:
 def test_azure_code_offline(oracle: dict[str, Any], traces: Path, name: str) -> None:
     right = oracle["paged_and_contiguous"][f"paged/azure_code_first2000/{name}"]
     trace = read_trace(traces / "azure-llm-2023" / "AzureLLMInferenceTrace_code.csv", strict=True)
-    spec = PoolSpec(KVLayout(512, right["block_size"]), right["blocks"], right["watermark"])
+    spec = PoolSpec(OpaqueLayout(512, right["block_size"]), right["blocks"], right["watermark"])
     result = Simulation(spec, Load(trace.workload.first(2000), max_seqs=right["max_seqs"])).run()
     assert_figures(result.figures, right, ignoring=SETTINGS)
     assert trace.dropped_rows == right["dropped_rows_in_whole_file"]
@@ -69,13 +69,13 @@ def test_azure_code_timed(oracle: dict[str, Any], traces: Path) -> None:
     right = oracle["paged_and_contiguous"]["paged_timed/azure_code_full_step50ms_4096x16"]
     trace = read_trace(traces / "azure-llm-2023" / "AzureLLMInferenceTrace_code.csv", strict=True)
     load = Load(trace.workload, step_ticks=right["step_ticks_100ns"])
-    result = Simulation(PoolSpec(KVLayout(512, 16), 4096), load).run()
+    result = Simulation(PoolSpec(OpaqueLayout(512, 16), 4096), load).run()
     assert_figures(result.figures, right, ignoring=SETTINGS)
 
 
 def test_azure_conversation_has_the_published_size(traces: Path) -> None:
     trace = read_trace(traces / "azure-llm-2023" / "AzureLLMInferenceTrace_conv.csv", strict=True)
-    result = Simulation(PoolSpec(KVLayout(512, 16), 4096), Load(trace.workload, step_ticks=500_000)).run()
+    result = Simulation(PoolSpec(OpaqueLayout(512, 16), 4096), Load(trace.workload, step_ticks=500_000)).run()
     assert len(trace.workload) == 19_366
     assert result.figures["completed"] == 19_366
     assert result.figures["steps"] == 79_283

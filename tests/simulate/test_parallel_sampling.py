@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Groups, Load, PoolSpec, Simulation, Workload
 
 from .sharegpt import read_sharegpt
 
-LAYOUT = KVLayout(24, 16)
+LAYOUT = OpaqueLayout(24, 16)
 
 
 @pytest.fixture(scope="module")

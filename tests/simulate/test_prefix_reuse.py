@@ -10,7 +10,7 @@ import pytest
 
 from pagedkv.arguments import INT32_MAX
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate import Groups, Load, PoolSpec, Simulation, base_case, read_trace
@@ -90,7 +90,7 @@ def test_without_prefix_caching_nothing_is_looked_up() -> None:
 def test_the_base_case_is_the_same_with_prefix_caching_where_nothing_is_preempted() -> None:
     def figures(*, caching: bool) -> dict[str, Any]:
         load = Load(base_case(100, 42), concurrency=8, max_seq_len=256, prefix_caching=caching)
-        result = Simulation(PoolSpec(KVLayout(24, 16), 4096), load, device="host", verify=True).run()
+        result = Simulation(PoolSpec(OpaqueLayout(24, 16), 4096), load, device="host", verify=True).run()
         assert not result.failures
         return dict(result.figures)
 
@@ -104,7 +104,7 @@ def test_the_base_case_is_the_same_with_prefix_caching_where_nothing_is_preempte
 def test_the_start_of_a_real_trace_with_every_byte(traces: Path) -> None:
     trace = read_trace(traces / "mooncake-fast25" / "conversation_trace.jsonl.gz").workload.first(60)
     load = Load(trace, step_ticks=500_000, prefix_caching=True)
-    result = Simulation(PoolSpec(KVLayout(16, 128), 250), load, device="host", verify=True).run()
+    result = Simulation(PoolSpec(OpaqueLayout(16, 128), 250), load, device="host", verify=True).run()
     assert not result.failures
     assert result.verification is not None
     assert result.verification.wrong_tokens == 0
@@ -117,7 +117,7 @@ def test_the_start_of_a_real_trace_with_every_byte(traces: Path) -> None:
 def test_blocks_that_do_not_divide_an_identity_are_refused(block_size: int) -> None:
     load = Load(workload([(0, 20, 1)] * 3, PROMPTS, 8), prefix_caching=True)
     with pytest.raises(InvalidArgumentError, match=f"block_size is {block_size}.* divides 8"):
-        Simulation(PoolSpec(KVLayout(24, block_size), 96), load)
+        Simulation(PoolSpec(OpaqueLayout(24, block_size), 96), load)
 
 
 @pytest.mark.parametrize("groups", [Groups(samples=2), Groups(beam_width=2)])
@@ -159,7 +159,7 @@ class DamageTheFirstToken(Observer):
 def test_a_damaged_block_is_wrong_in_every_request_that_finds_it() -> None:
     requests = [(0, 20, 3), (0, 20, 3), (9, 20, 1)]  # the last one takes it from the cache
     load = Load(workload(requests, PROMPTS, 8), step_ticks=1, prefix_caching=True)
-    simulation = Simulation(PoolSpec(KVLayout(24, 4), 24), load, device="host", verify=True)
+    simulation = Simulation(PoolSpec(OpaqueLayout(24, 4), 24), load, device="host", verify=True)
     simulation.scheduler.observers.append(DamageTheFirstToken(simulation))
     result = simulation.run()
     assert result.verification is not None
@@ -171,7 +171,7 @@ def test_a_block_that_holds_another_prompt_is_wrong() -> None:
     """The manager is told that the second prompt is the first, and hands out its blocks; the bytes tell."""
     tokens = PromptTokens(4, join_identities([[1, 2], [1, 3]], 8))
     manager = KVCacheManager(16, 4, prefix_caching=True)
-    with DevicePool(KVLayout(24, 4), 16, device="host") as pool:
+    with DevicePool(OpaqueLayout(24, 4), 16, device="host") as pool:
         verifier = ByteVerifier(manager, pool, PromptHistories(tokens, [16, 16]))
         for request in (0, 1):
             cached = manager.admit(request, tokens.sequence(0, 16, 0)).cached_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, base_case
 from pagedkv.simulate.scheduler import Rejection
 
@@ -56,7 +56,7 @@ def test_watermark_holds_back_admission_only() -> None:
 
 def test_watermark_of_the_whole_pool_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="watermark"):
-        Simulation(PoolSpec(KVLayout(8, 1), 256, watermark=512), Load(base_case(1, 42)))
+        Simulation(PoolSpec(OpaqueLayout(8, 1), 256, watermark=512), Load(base_case(1, 42)))
 
 
 def test_completions_end_a_replay_early() -> None:
@@ -69,7 +69,7 @@ def test_completions_end_a_replay_early() -> None:
 
 
 def test_stop_ends_after_the_step_with_the_figures_so_far() -> None:
-    simulation = Simulation(PoolSpec(KVLayout(8, 16), 1024), Load(base_case(100, 42), concurrency=8))
+    simulation = Simulation(PoolSpec(OpaqueLayout(8, 16), 1024), Load(base_case(100, 42), concurrency=8))
 
     class StopAtTen:
         def appended(self, plan: object, seq_ids: object, counts: object) -> None: ...

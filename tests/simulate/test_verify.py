@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.layout import KVLayout
+from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Groups, Load, PoolSpec, Simulation, base_case, choose_device
 from pagedkv.simulate.observer import Observer
 from pagedkv.simulate.verify import positions_of
@@ -32,7 +32,7 @@ class DamageOneToken(Observer):
 
 def test_one_overwritten_token_fails_the_run() -> None:
     simulation = Simulation(
-        PoolSpec(KVLayout(24, 16), 4096), Load(base_case(20, 42), concurrency=4), device="host", verify=True
+        PoolSpec(OpaqueLayout(24, 16), 4096), Load(base_case(20, 42), concurrency=4), device="host", verify=True
     )
     damage = DamageOneToken(simulation)
     simulation.scheduler.observers.append(damage)
@@ -48,7 +48,7 @@ def test_one_overwritten_token_fails_the_run() -> None:
 )
 def test_one_overwritten_prompt_token_is_wrong_in_every_sequence_that_shares_it(groups: Groups) -> None:
     load = Load(workload([(0, 40, 30)] * 2), groups=groups)
-    simulation = Simulation(PoolSpec(KVLayout(24, 16), 64), load, device="host", verify=True)
+    simulation = Simulation(PoolSpec(OpaqueLayout(24, 16), 64), load, device="host", verify=True)
     simulation.scheduler.observers.append(DamageOneToken(simulation))
     result = simulation.run()
     assert result.verification is not None
@@ -59,7 +59,7 @@ def test_one_overwritten_prompt_token_is_wrong_in_every_sequence_that_shares_it(
 
 def test_sequences_alive_at_the_end_are_compared_too() -> None:
     load = Load(None, concurrency=8, completions=10)
-    result = Simulation(PoolSpec(KVLayout(24, 16), 4096), load, device="host", verify=True).run()
+    result = Simulation(PoolSpec(OpaqueLayout(24, 16), 4096), load, device="host", verify=True).run()
     assert result.verification is not None
     assert result.verification.sequences == result.figures["requests"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pagedkv import DevicePool, KVCacheManager, KVLayout
+from pagedkv import DevicePool, KVCacheManager, OpaqueLayout
 from pagedkv.cache import KVCache
 
 from .full_copies import TOKEN_BYTES, Usage
@@ -17,7 +17,7 @@ class PagedStore:
     """A `Store` on a manager and a host pool. Every call ends with the manager's check of all its invariants."""
 
     def __init__(self, block_size: int, num_blocks: int = 600, pool_type: type[DevicePool] = DevicePool) -> None:
-        layout = KVLayout(TOKEN_BYTES, block_size)
+        layout = OpaqueLayout(TOKEN_BYTES, block_size)
         memory = np.full(layout.pool_bytes(num_blocks), 0xA5, np.uint8)
         pool = pool_type(layout, num_blocks, device="host", memory=memory)
         self.cache = KVCache(KVCacheManager(num_blocks, block_size), pool)

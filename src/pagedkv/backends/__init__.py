@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.kernels import Kernels, Place
+from pagedkv.kernels import Kernels, Place, StridedPlace
 from pagedkv.streams import AnyStream, Buffer, Event, Stream
 
 __all__ = ["Backend", "Buffer", "Event", "MemoryInfo", "Stream", "open_backend"]
@@ -78,6 +78,11 @@ class Backend(Protocol):
 
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> Place:
         """The caller's array in place: compact, of one of `dtypes`. Raises InvalidArgumentError, naming `name`."""
+
+    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
+        """The caller's tensor in place, with any strides but a last one of 1, of one of `dtypes` (dtypes.DTYPES' names,
+        or "int32", "int64"). Raises InvalidArgumentError, naming `name`.
+        """
 
     def event(self) -> Event:
         """A new event that has not been recorded."""

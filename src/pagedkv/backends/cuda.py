@@ -20,6 +20,7 @@ from pagedkv.backends.cuda_memory import CudaBuffer, own_buffer
 from pagedkv.backends.cuda_stream import CudaEvent, CudaStream, as_stream
 from pagedkv.backends.device_array import DeviceArray
 from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.kernels import StridedPlace
 from pagedkv.streams import Buffer, Stream
 
 _OLDEST_MAJOR = 5
@@ -139,6 +140,9 @@ class CudaBackend:
 
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
         return cuda_memory.device_array(value, name, dtypes, ndim)
+
+    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
+        raise NotImplementedError
 
     def event(self) -> CudaEvent:
         return CudaEvent(self._driver)

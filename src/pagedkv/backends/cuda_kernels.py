@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv.arguments import IntArray
+from pagedkv.backends.cuda_attention import CudaAttention
 from pagedkv.backends.cuda_driver import Driver
+from pagedkv.backends.cuda_kv import CudaKV
 from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore
 from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
@@ -39,7 +41,7 @@ _INLINE = {size: (POINTER, U64, U32, I32 * (3 * size)) for size in INLINE_CAPACI
 _GROW = (POINTER, U64, U64, POINTER, U64, U64, I32)
 
 
-class CudaKernels:
+class CudaKernels(CudaKV, CudaAttention):
     """See `pagedkv.kernels.Kernels`."""
 
     def __init__(self, driver: Driver) -> None:

@@ -17,7 +17,7 @@ from pagedkv.backends.host_kernels import HostKernels
 from pagedkv.backends.host_memory import memory_info
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError
-from pagedkv.kernels import Kernels
+from pagedkv.kernels import Kernels, StridedPlace
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 __all__ = ["HostBackend", "HostBuffer", "HostEvent", "HostStream"]
@@ -71,6 +71,9 @@ class HostBackend:
 
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
         return host_array(value, name, dtypes, ndim)
+
+    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
+        raise NotImplementedError
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv.arguments import IntArray
+from pagedkv.backends.host_attention import HostAttention
 from pagedkv.backends.host_buffer import Bytes, own_buffer
+from pagedkv.backends.host_kv import HostKV
 from pagedkv.backends.host_stream import own_stream
 from pagedkv.kernels import (
     Place,
@@ -25,7 +27,7 @@ from pagedkv.kernels import (
 from pagedkv.streams import Buffer, Stream
 
 
-class HostKernels(SeparateLaunches):
+class HostKernels(HostKV, HostAttention, SeparateLaunches):
     """See `pagedkv.kernels.Kernels`."""
 
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:

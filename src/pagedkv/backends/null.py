@@ -16,7 +16,17 @@ from pagedkv.backends import MemoryInfo
 from pagedkv.backends.device_array import DeviceArray
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.kernels import Place, PoolMemory, SeparateLaunches, TableBatch, TableMemory, TokenBatch
+from pagedkv.kernels import (
+    DecodeBatch,
+    Place,
+    PoolMemory,
+    SeparateLaunches,
+    StridedPlace,
+    TableBatch,
+    TableMemory,
+    TokenBatch,
+    TokenKV,
+)
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 _ALIGNMENT = 256
@@ -76,6 +86,15 @@ class NullKernels(SeparateLaunches):
 
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
         _no_bytes("scrub_blocks")
+
+    def write_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
+        _no_bytes("write_kv")
+
+    def gather_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
+        _no_bytes("gather_kv")
+
+    def decode_attention(self, memory: PoolMemory, batch: DecodeBatch, stream: Stream) -> None:
+        _no_bytes("decode_attention")
 
     def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
         _no_bytes("gather_table")
@@ -137,6 +156,9 @@ class NullBackend:
         return own_stream(stream)
 
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
+        _no_bytes(name)
+
+    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
         _no_bytes(name)
 
     def event(self) -> HostEvent:

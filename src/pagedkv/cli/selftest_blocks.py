@@ -69,10 +69,10 @@ def page_table_item(device: str) -> str:
 
 def _open(device: str) -> tuple[DevicePool, BlockAllocator]:
     from pagedkv._core import BlockAllocator
-    from pagedkv.layout import KVLayout
+    from pagedkv.layout import OpaqueLayout
     from pagedkv.pool import DevicePool
 
-    layout = KVLayout(TOKEN_BYTES, BLOCK_SIZE)
+    layout = OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE)
     pool = DevicePool(layout, layout.blocks_in(POOL_BYTES), device=device)
     return pool, BlockAllocator(pool.num_blocks, layout.block_bytes, pool.base)
 

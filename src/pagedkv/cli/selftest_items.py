@@ -16,10 +16,10 @@ OPERATIONS = 2000
 
 
 def _pool(device: str) -> DevicePool:
-    from pagedkv.layout import KVLayout
+    from pagedkv.layout import OpaqueLayout
     from pagedkv.pool import DevicePool
 
-    return DevicePool(KVLayout(TOKEN_BYTES, BLOCK_SIZE), BLOCKS, device=device)
+    return DevicePool(OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE), BLOCKS, device=device)
 
 
 def fill_item(device: str) -> str:
@@ -114,10 +114,10 @@ def _end(cache: KVCache, seq_id: int) -> None:
 
 def base_case_item(device: str) -> str:
     """256 MiB, 8 concurrent, 100 completions, seed 42; the figures are those of an independent brute-force count."""
-    from pagedkv.layout import KVLayout
+    from pagedkv.layout import OpaqueLayout
     from pagedkv.simulate import Load, PoolSpec, Simulation, base_case
 
-    spec = PoolSpec(KVLayout(512, 16), 32768)
+    spec = PoolSpec(OpaqueLayout(512, 16), 32768)
     load = Load(base_case(100, 42), concurrency=8, max_seq_len=256)
     result = Simulation(spec, load, device=device, verify=True).run()
     require(not result.failures, "; ".join(result.failures))

@@ -9,7 +9,7 @@ from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.cli.quantities import block_count, step_ticks, watermark_blocks
 from pagedkv.cli.simulation_groups import read_groups
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.layout import KVLayout, parse_bytes
+from pagedkv.layout import OpaqueLayout, parse_bytes
 from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_case, choose_device, read_trace
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload
 
@@ -136,7 +136,7 @@ def _check_caps(options: SimulateOptions) -> None:
 
 def pool(options: SimulateOptions, block_size: int) -> PoolSpec:
     """Return the pool of these options. Errors: InvalidArgumentError."""
-    layout = KVLayout(options.token_bytes, block_size)
+    layout = OpaqueLayout(options.token_bytes, block_size)
     if options.blocks is not None:
         num_blocks = block_count(options.blocks)
     else:

@@ -23,78 +23,32 @@ and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pagedkv.arguments import IntArray
-from pagedkv.layout import KVLayout
+from pagedkv.kernels.kv import DecodeBatch, KVKernels, TokenKV
+from pagedkv.kernels.memory import Place, PoolMemory, StridedPlace, TableBatch, TableMemory, TokenBatch
 from pagedkv.streams import Buffer, Stream
 
-
-@dataclass(frozen=True, slots=True)
-class PoolMemory:
-    """The pool as kernels see it: `num_blocks` blocks (scratch blocks included) of `layout` from `buffer`'s
-    start.
-    """
-
-    buffer: Buffer
-    layout: KVLayout
-    num_blocks: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableMemory:
-    """Block tables as kernels see them: int32 [rows, width], C-contiguous, from `buffer`'s start."""
-
-    buffer: Buffer
-    rows: int
-    width: int
+__all__ = [
+    "DecodeBatch",
+    "KVKernels",
+    "Kernels",
+    "Place",
+    "PoolMemory",
+    "SeparateLaunches",
+    "StridedPlace",
+    "TableBatch",
+    "TableMemory",
+    "TokenBatch",
+    "TokenKV",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenBatch:
-    """Tokens by owner, position and place: three int64 arrays of one length. A slot below 0 is skipped
-    (padding).
-    """
-
-    seq_ids: IntArray
-    positions: IntArray
-    slots: IntArray
-
-
-class Place(Protocol):
-    """A compact array on the device: a caller's, at a fixed address."""
-
-    @property
-    def address(self) -> int:
-        """Its first byte."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each dimension."""
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-
-    @property
-    def array(self) -> Any:
-        """The NumPy view, on the host only."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableBatch:
-    """Rows of the tables to export, int32 [n] (below 0: padding), and their lengths in tokens, int32 [n]."""
-
-    rows: Place
-    lengths: Place
-    block_size: int
-
-
-class Kernels(Protocol):
+class Kernels(KVKernels, Protocol):
     """The device work of a pool. Every method puts it on `stream` and returns; BackendError if that fails."""
 
     def prepare(self, memory: PoolMemory) -> None:

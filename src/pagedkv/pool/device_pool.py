@@ -23,8 +23,9 @@ from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend, open_backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import TableMemory
-from pagedkv.layout import KVLayout
-from pagedkv.pool.pool_bytes import PoolBytes, check_copies
+from pagedkv.layout import Layout
+from pagedkv.pool.pool_attention import PoolAttention
+from pagedkv.pool.pool_bytes import check_copies
 from pagedkv.pool.step_events import StepEvents
 from pagedkv.streams import AnyStream, Stream
 from pagedkv.tables import BlockTables
@@ -46,7 +47,7 @@ class AppliedPlan(Protocol):
         """int32 [k, 3] (row, column, block)."""
 
 
-class DevicePool(PoolBytes):
+class DevicePool(PoolAttention):
     """`num_blocks` blocks of `layout` on one device, plus `scratch_blocks` more behind them for padding.
 
     device: "auto", "host", "null", "cuda:N", or an open Backend. memory: the caller's writable, contiguous
@@ -57,7 +58,7 @@ class DevicePool(PoolBytes):
 
     def __init__(
         self,
-        layout: KVLayout,
+        layout: Layout,
         num_blocks: int,
         *,
         device: str | Backend = "auto",
@@ -80,7 +81,7 @@ class DevicePool(PoolBytes):
 
     @classmethod
     def fit(
-        cls, layout: KVLayout, fraction: float = 0.9, *, device: str | Backend = "auto", scratch_blocks: int = 0
+        cls, layout: Layout, fraction: float = 0.9, *, device: str | Backend = "auto", scratch_blocks: int = 0
     ) -> Self:
         """A pool as large as `fraction` (above 0, at most 1) of the device's free memory allows, with scratch blocks.
 

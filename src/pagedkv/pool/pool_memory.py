@@ -14,7 +14,7 @@ from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.backends import Backend, open_backend
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import PoolMemory
-from pagedkv.layout import KVLayout
+from pagedkv.layout import Layout
 from pagedkv.streams import AnyStream, Buffer, Stream
 
 T = TypeVar("T")
@@ -26,10 +26,10 @@ class PooledMemory:
     """
 
     def __init__(
-        self, layout: KVLayout, num_blocks: int, *, device: str | Backend, memory: object, scratch_blocks: int
+        self, layout: Layout, num_blocks: int, *, device: str | Backend, memory: object, scratch_blocks: int
     ) -> None:
-        if not isinstance(layout, KVLayout):
-            raise InvalidArgumentError(f"layout is a {type(layout).__name__}; give a KVLayout")
+        if not isinstance(layout, Layout):
+            raise InvalidArgumentError(f"layout is a {type(layout).__name__}; give a KVLayout or an OpaqueLayout")
         self.layout = layout
         self.num_blocks = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
         self.scratch_blocks = whole_number(scratch_blocks, "scratch_blocks", maximum=INT32_MAX - self.num_blocks)
@@ -38,7 +38,7 @@ class PooledMemory:
         self._stream = self.backend.stream()
         self._buffer = self._obtain(memory)
         self._base = self._buffer.address
-        self._memory = PoolMemory(self._buffer, layout, self.num_blocks + self.scratch_blocks)
+        self._memory = PoolMemory(self._buffer, layout, self.total_blocks, layout.extents(self.total_blocks))
         self._failure: BackendError | None = None
         self._closed = False
 
@@ -71,14 +71,17 @@ class PooledMemory:
         return self._failure
 
     def block_ptr(self, block_id: int) -> int:
-        """Device address of a block. Raises InvalidArgumentError for an id outside; valid until `close`;
-        touches no bytes.
+        """Device address of a block. Raises InvalidArgumentError for an id outside, and for a layer-major pool, where a
+        block has no single address; valid until `close`; touches no bytes.
         """
+        if not self._memory.extents.contiguous:
+            raise InvalidArgumentError("a block of a layer-major pool lies in many places; use token_ptr or layer")
         return self.base + self._block(block_id) * self.layout.block_bytes
 
-    def token_ptr(self, block_id: int, offset: int) -> int:
-        """Device address of token `offset` of a block. As `block_ptr`."""
-        return self.base + self.layout.token_offset(self._block(block_id), offset)
+    def token_ptr(self, block_id: int, offset: int, layer: int = 0, part: str = "k") -> int:
+        """Device address of token `offset` of a block, head 0 of a part of a layer. Errors as `block_ptr`."""
+        block = self._block(block_id)
+        return self.base + self.layout.token_offset(block, offset, self.total_blocks, layer, part)
 
     def ensure_usable(self, call: str) -> None:
         """Raise BackendError if the pool is closed or lost; `call` names what was about to be done."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pagedkv.layout import KVLayout
+from pagedkv.layout import Layout
 from pagedkv.simulate.measure import Totals
 from pagedkv.simulate.sharing import SharingTotals
 
@@ -36,7 +36,7 @@ class ContiguousComparison:
 def compare_with_max_length(
     totals: Totals,
     sharing: SharingTotals,
-    layout: KVLayout,
+    layout: Layout,
     max_seq_len: int,
     *,
     capped_at: int | None = None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from pagedkv.layout import KVLayout
+from pagedkv.layout import Layout
 from pagedkv.simulate.contiguous import ContiguousComparison
 from pagedkv.simulate.counters import Counters
 from pagedkv.simulate.measure import SaturatedTotals, Totals
@@ -34,7 +34,7 @@ def run_figures(counters: Counters, *, requests: int, rejected: int) -> Figures:
     }
 
 
-def step_figures(totals: Totals, layout: KVLayout, num_blocks: int) -> Figures:
+def step_figures(totals: Totals, layout: Layout, num_blocks: int) -> Figures:
     """Return sums, peaks and means over the counted steps; utilizations are fractions of the pool."""
     steps = totals.steps
     slots = layout.block_size * totals.allocated
@@ -109,7 +109,7 @@ def contiguous_figures(comparison: ContiguousComparison, pool_bytes: int) -> Fig
     }
 
 
-def _saturated(totals: SaturatedTotals, layout: KVLayout, num_blocks: int) -> dict[str, int | float] | None:
+def _saturated(totals: SaturatedTotals, layout: Layout, num_blocks: int) -> dict[str, int | float] | None:
     if not totals.steps:
         return None
     return {

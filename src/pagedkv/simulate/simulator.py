@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
-from pagedkv.layout import KVLayout
+from pagedkv.layout import Layout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
@@ -37,7 +37,7 @@ from pagedkv.stats import CacheStats
 class PoolSpec:
     """The pool: its layout, its blocks, and the blocks that admission leaves free (watermark)."""
 
-    layout: KVLayout
+    layout: Layout
     num_blocks: int
     watermark: int = 0
 

@@ -1,0 +1,214 @@
+"""KVLayout: keys and values of a model inside a block.
+
+One layer's share of a block is its parts, one after another: K, V, then the scales of K and of V where there are any.
+Part by part, with block_size = B, heads H, K's head size D:
+
+    NHD  [B, H, D]        HND  [H, B, D]        scales [B, H] or [H, B], float32
+
+order="block" (the default) is [blocks][layers][parts]: everything of a block is one extent. order="layer" is
+[layers][parts][blocks]: K of a layer is one compact array over all blocks, as kernels written for one layer's pool
+want it. With K and V alike, a layer is [blocks, 2, B, H, D] or [2, blocks, B, H, D] in these orders.
+Layers with a sliding window are stored as full attention: every token keeps its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal, Self
+
+from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.dtypes import DTYPES, DType, dtype_of
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.layout import BlockLayout, Extents
+
+_SCALE = DTYPES["float32"]
+_SCALED = ("float8_e4m3fn", "float8_e5m2", "int8")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a layer: K ("k"), V ("v"), or their scales ("k_scale", "v_scale"). dim is 1 for scales."""
+
+    name: str
+    dtype: DType
+    heads: int
+    dim: int
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of a token in this part."""
+        return self.heads * self.dim * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """One part of one layer over all blocks of a pool: offset of its first byte, shape, strides in bytes.
+
+    shape: (blocks, block_size, heads, dim) in NHD, (blocks, heads, block_size, dim) in HND; scales without the last.
+    """
+
+    part: Part
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KVLayout(BlockLayout):
+    """K and V of `num_layers` layers, `num_kv_heads` heads of `head_dim` elements, `block_size` tokens a block.
+
+    dtype: a name ("bfloat16", "float8_e4m3fn", "int8"; see dtypes.DTYPES) or a framework's dtype. order: "block" or
+    "layer". kv_layout: "NHD" or "HND". v_head_dim: V's head size, None: head_dim; 0: there is no V (a latent layout,
+    one vector a token and layer). scales: one float32 a token and head, for K and for V; 8-bit formats only.
+    Raises InvalidArgumentError. Immutable; knows no device.
+    """
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    dtype: str
+    block_size: int
+    order: Literal["block", "layer"] = "block"
+    kv_layout: Literal["NHD", "HND"] = "NHD"
+    v_head_dim: int | None = None
+    scales: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "num_kv_heads", "head_dim", "block_size"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, minimum=1, maximum=INT32_MAX))
+        size = self.head_dim if self.v_head_dim is None else self.v_head_dim
+        object.__setattr__(self, "v_head_dim", whole_number(size, "v_head_dim", maximum=INT32_MAX))
+        object.__setattr__(self, "dtype", dtype_of(self.dtype).name)
+        for name, allowed in (("order", ("block", "layer")), ("kv_layout", ("NHD", "HND"))):
+            if getattr(self, name) not in allowed:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; give {' or '.join(map(repr, allowed))}")
+        self._check_scales()
+        self._check_block()
+
+    @classmethod
+    def latent(cls, num_layers: int, latent_dim: int, dtype: object, block_size: int, **options: Any) -> Self:
+        """One vector of `latent_dim` elements a token and layer (multi-head latent attention), no V."""
+        return cls(num_layers, 1, latent_dim, dtype, block_size, v_head_dim=0, **options)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_config(
+        cls,
+        config: str | PathLike[str] | Mapping[str, Any],
+        block_size: int,
+        *,
+        dtype: object = None,
+        tensor_parallel: int = 1,
+        **options: Any,
+    ) -> Self:
+        """The layout of a Hugging Face model, from its config.json (a path or its folder) or that file's content.
+
+        dtype: None takes the model's own. tensor_parallel: ranks that share the heads; each rank's layout is the same,
+        and fewer KV heads than ranks are replicated. options: order, kv_layout, scales. Raises InvalidArgumentError for
+        a model type that is not known or a field that is missing or makes no sense.
+        """
+        from pagedkv.model_config import read_shape
+
+        shape = read_shape(config, tensor_parallel)
+        return cls(
+            shape.num_layers,
+            shape.num_kv_heads,
+            shape.head_dim,
+            shape.dtype if dtype is None else dtype,  # type: ignore[arg-type]
+            block_size,
+            v_head_dim=shape.v_head_dim,
+            **options,
+        )
+
+    @property
+    def element(self) -> DType:
+        """The format of K and V."""
+        return DTYPES[self.dtype]
+
+    @property
+    def value_dim(self) -> int:
+        """V's head size; 0 in a latent layout."""
+        return self.v_head_dim or 0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of a layer in the order of their bytes."""
+        dims = [("k", self.head_dim), ("v", self.value_dim)]
+        found = [Part(name, self.element, self.num_kv_heads, dim) for name, dim in dims if dim]
+        if self.scales:
+            found += [Part(f"{part.name}_scale", _SCALE, self.num_kv_heads, 1) for part in found]
+        return tuple(found)
+
+    @property
+    def token_bytes(self) -> int:  # type: ignore[override]
+        """Bytes of a token over all layers, K and V, scales included."""
+        return self.num_layers * self._token_layer_bytes
+
+    @property
+    def layer_bytes(self) -> int:
+        """Bytes of one layer's share of a block."""
+        return self.block_size * self._token_layer_bytes
+
+    def extents(self, num_blocks: int) -> Extents:
+        """Where the blocks lie: one extent a block, or one for each layer and part."""
+        if self.order == "block":
+            return BlockLayout.extents(self, num_blocks)
+        total = self.pool_bytes(num_blocks)
+        sizes = tuple(part.token_bytes * self.block_size for part in self.parts)
+        starts = tuple(num_blocks * sum(sizes[:i]) for i in range(len(sizes)))
+        return Extents(self.num_layers, total // self.num_layers, sizes, starts)
+
+    def part_view(self, layer: int, name: str, num_blocks: int) -> PartView:
+        """Part `name` of layer `layer` over all blocks. Raises InvalidArgumentError for what there is not."""
+        index = whole_number(layer, "layer", maximum=self.num_layers - 1)
+        place, part = self._part(name)
+        before = sum(p.token_bytes for p in self.parts[:place]) * self.block_size
+        size = part.token_bytes * self.block_size
+        if self.order == "block":
+            offset, block_stride = index * self.layer_bytes + before, self.block_bytes
+        else:
+            offset, block_stride = num_blocks * (index * self.layer_bytes + before), size
+        element = part.dtype.itemsize
+        head, token = part.dim * element, part.token_bytes
+        shape: tuple[int, ...] = (num_blocks, self.block_size, part.heads, part.dim)
+        strides: tuple[int, ...] = (block_stride, token, head, element)
+        if self.kv_layout == "HND":
+            shape = (num_blocks, part.heads, self.block_size, part.dim)
+            strides = (block_stride, head * self.block_size, head, element)
+        last = 3 if name.endswith("_scale") else 4
+        return PartView(part, offset, shape[:last], strides[:last])
+
+    def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
+        """Bytes from the start of a pool of `num_blocks` blocks to head 0 of token `offset` of a block.
+
+        Raises InvalidArgumentError for the offset, layer or part; the caller has checked `block_id`.
+        """
+        view = self.part_view(layer, part, num_blocks)
+        place = whole_number(offset, "offset in the block", maximum=self.block_size - 1)
+        token_axis = 1 if self.kv_layout == "NHD" else 2
+        return view.offset + block_id * view.strides[0] + place * view.strides[token_axis]
+
+    @property
+    def _token_layer_bytes(self) -> int:
+        return sum(part.token_bytes for part in self.parts)
+
+    def _part(self, name: str) -> tuple[int, Part]:
+        for place, part in enumerate(self.parts):
+            if part.name == name:
+                return place, part
+        raise InvalidArgumentError(f"part {name!r} is not there; give one of {', '.join(p.name for p in self.parts)}")
+
+    def _check_scales(self) -> None:
+        if not isinstance(self.scales, bool):
+            raise InvalidArgumentError(f"scales is {self.scales!r}; give True or False")
+        if not self.scales:
+            return
+        if self.dtype not in _SCALED:
+            raise InvalidArgumentError(f"scales are for {', '.join(_SCALED)}, the layout has {self.dtype}")
+        for part in self.parts[:2]:
+            if part.dim and part.token_bytes * self.block_size % _SCALE.itemsize:
+                raise InvalidArgumentError(
+                    f"{part.name} of a block is {part.token_bytes * self.block_size} bytes; its float32 scales need a "
+                    "multiple of 4: use an even block_size or head_dim"
+                )
