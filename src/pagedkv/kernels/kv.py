@@ -35,7 +35,8 @@ class DecodeBatch:
     """One query token for each of n sequences, over one layer.
 
     queries: [n, q_heads, head_dim]; out: [n, q_heads, v_head_dim] of the same dtype; q_heads is a multiple of the KV
-    heads, head h reads KV head h // (q_heads / kv_heads). lengths: int32 [n], tokens to attend to, 0 gives zeros.
+    heads, head h reads KV head h // (q_heads / kv_heads). A query attends to tokens starts[i] up to lengths[i], not
+    included (int32 [n]; no starts: from 0); where there is none the result is zeros.
     table: int32 [rows, width]; row i of it belongs to query i, or row rows[i] where `rows` (int32 [n]) is given.
     splits: pieces that a sequence is cut into; workspace: their results, float32.
     """
@@ -45,6 +46,7 @@ class DecodeBatch:
     table: StridedPlace
     rows: Place | None
     lengths: Place
+    starts: Place | None
     out: StridedPlace
     softmax_scale: float
     k_scale: float = 1.0

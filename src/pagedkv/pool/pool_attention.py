@@ -18,6 +18,7 @@ class PoolAttention(PoolKV):
         *,
         rows: object = None,
         table: object = None,
+        starts: object = None,
         softmax_scale: float | None = None,
         scales: tuple[float, float] = (1.0, 1.0),
         stream: AnyStream | None = None,
