@@ -79,9 +79,12 @@ class Backend(Protocol):
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> Place:
         """The caller's array in place: compact, of one of `dtypes`. Raises InvalidArgumentError, naming `name`."""
 
-    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
+    def as_strided(
+        self, value: object, name: str, dtypes: tuple[str, ...], ndim: int, *, writable: bool = False
+    ) -> StridedPlace:
         """The caller's tensor in place, with any strides but a last one of 1, of one of `dtypes` (dtypes.DTYPES' names,
-        or "int32", "int64"). Raises InvalidArgumentError, naming `name`.
+        or "int32", "int64"); NumPy's uint16 is taken for bfloat16. writable: it will be written, so no two elements may
+        share memory. Raises InvalidArgumentError, naming `name`, also for a tensor of another device.
         """
 
     def event(self) -> Event:

@@ -19,6 +19,7 @@ from pagedkv.backends.cuda_kernels import CudaKernels
 from pagedkv.backends.cuda_memory import CudaBuffer, own_buffer
 from pagedkv.backends.cuda_stream import CudaEvent, CudaStream, as_stream
 from pagedkv.backends.device_array import DeviceArray
+from pagedkv.backends.strided import Wanted
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import StridedPlace
 from pagedkv.streams import Buffer, Stream
@@ -141,8 +142,10 @@ class CudaBackend:
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
         return cuda_memory.device_array(value, name, dtypes, ndim)
 
-    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
-        raise NotImplementedError
+    def as_strided(
+        self, value: object, name: str, dtypes: tuple[str, ...], ndim: int, *, writable: bool = False
+    ) -> StridedPlace:
+        return cuda_memory.strided_array(self._driver, value, Wanted(name, dtypes, ndim, writable))
 
     def event(self) -> CudaEvent:
         return CudaEvent(self._driver)

@@ -17,12 +17,15 @@ from pagedkv.arguments import whole_number
 from pagedkv.backends import MemoryInfo
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.device_array import DeviceArray, check_array
-from pagedkv.backends.dlpack import TensorExtent, read_dlpack
+from pagedkv.backends.dlpack import REFUSALS, Device, TensorExtent, dlpack_device, read_dlpack
+from pagedkv.backends.strided import Wanted, exported, strided_place
 from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.kernels import StridedPlace
 from pagedkv.streams import Buffer
 
 ALIGNMENT = 256
 ADOPTED_ALIGNMENT = 16
+_CUDA = Device(2)
 
 
 class CudaBuffer:
@@ -104,10 +107,7 @@ def adopt(driver: Driver, memory: object) -> CudaBuffer:
         raise InvalidArgumentError(
             f"memory= is {nbytes} bytes at {address:#x}; give a multiple of {ADOPTED_ALIGNMENT} and at least 1 byte"
         )
-    attribute = driver.module.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    with driver.current():
-        code, ordinal = driver.module.cuPointerGetAttribute(attribute, address)
-    if code != driver.module.CUresult.CUDA_SUCCESS or int(ordinal) != driver.ordinal:
+    if _ordinal(driver, address) != driver.ordinal:
         raise InvalidArgumentError(f"memory= at {address:#x} is not memory of GPU {driver.ordinal}")
     return CudaBuffer(driver, address, nbytes, owner=memory)
 
@@ -117,6 +117,29 @@ def device_array(value: object, name: str, dtypes: tuple[str, ...], ndim: int) -
     extent = _describe(value, name)
     check_array(name, extent.dtype, len(extent.shape), dtypes, ndim)
     return DeviceArray(extent.address, extent.shape, extent.itemsize, None)
+
+
+def strided_array(driver: Driver, value: object, wanted: Wanted) -> StridedPlace:
+    """The caller's device tensor in place, with its strides. Raises InvalidArgumentError, naming the argument."""
+    where = dlpack_device(value)
+    if where is None and hasattr(value, "__cuda_array_interface__"):
+        given = _from_interface(value, wanted.name, writable=wanted.writable)
+    elif where is not None and where.on_cuda:
+        # DLPack first: it has names for bfloat16 and the 8-bit floats. Some producers hand out what is on the current
+        # device only.
+        _check_ordinal(driver, where.ordinal, wanted.name)
+        with driver.current():
+            given = exported(value, wanted.name)
+    else:
+        given = None
+    if given is None:
+        found = f"on {where}" if where else f"a {type(value).__name__}"
+        raise InvalidArgumentError(
+            f"{wanted.name} is {found}, the pool is on cuda:{driver.ordinal}; give a tensor of that GPU"
+        )
+    if given.address and prod(given.shape):
+        _check_ordinal(driver, _ordinal(driver, given.address), wanted.name)
+    return strided_place(given, wanted)
 
 
 def _extent(memory: object) -> tuple[int, int]:
@@ -139,7 +162,23 @@ def _describe(value: object, name: str) -> TensorExtent:
     return extent
 
 
-def _from_interface(value: object, name: str) -> TensorExtent | None:
+def _check_ordinal(driver: Driver, ordinal: int | None, name: str) -> None:
+    if ordinal != driver.ordinal:
+        where = "not device memory" if ordinal is None else f"on cuda:{ordinal}"
+        raise InvalidArgumentError(
+            f"mixed devices: {name} is {where}, the pool is on cuda:{driver.ordinal}; give a tensor of that GPU"
+        )
+
+
+def _ordinal(driver: Driver, address: int) -> int | None:
+    """The GPU that an address belongs to; None for memory that CUDA does not know."""
+    attribute = driver.module.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    with driver.current():
+        code, ordinal = driver.module.cuPointerGetAttribute(attribute, address)
+    return int(ordinal) if code == driver.module.CUresult.CUDA_SUCCESS else None
+
+
+def _from_interface(value: object, name: str, *, writable: bool = True) -> TensorExtent | None:
     try:
         interface: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
     except (AttributeError, KeyError, TypeError, RuntimeError):
@@ -147,14 +186,13 @@ def _from_interface(value: object, name: str) -> TensorExtent | None:
     if interface is None:
         return None
     address, read_only = interface["data"]
-    if read_only:
+    if read_only and writable:
         raise InvalidArgumentError(f"{name} is read-only; give a writable device array")
     dtype = np.dtype(interface["typestr"])
     strides = interface.get("strides")
     shape = tuple(interface["shape"])
-    return TensorExtent(
-        int(address), shape, dtype.itemsize, dtype.name, None if strides is None else tuple(strides), True
-    )
+    steps = None if strides is None else tuple(strides)
+    return TensorExtent(int(address), shape, dtype.itemsize, dtype.name, steps, _CUDA)
 
 
 def _from_dlpack(value: object, name: str) -> TensorExtent:
@@ -164,7 +202,7 @@ def _from_dlpack(value: object, name: str) -> TensorExtent:
         )
     try:
         extent = read_dlpack(value)
-    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+    except REFUSALS as error:
         raise InvalidArgumentError(f"{name} offers DLPack but refuses it: {error}") from None
     if not extent.on_cuda:
         raise InvalidArgumentError(f"{name} is not on a CUDA device; give device memory")

@@ -16,6 +16,7 @@ from pagedkv.backends.host_buffer import ALIGNMENT, HostBuffer, own_buffer
 from pagedkv.backends.host_kernels import HostKernels
 from pagedkv.backends.host_memory import memory_info
 from pagedkv.backends.host_stream import HostDevice, HostEvent, HostStream, own_stream
+from pagedkv.backends.strided import Wanted, host_strided
 from pagedkv.errors import BackendError
 from pagedkv.kernels import Kernels, StridedPlace
 from pagedkv.streams import AnyStream, Buffer, Stream
@@ -72,8 +73,10 @@ class HostBackend:
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
         return host_array(value, name, dtypes, ndim)
 
-    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
-        raise NotImplementedError
+    def as_strided(
+        self, value: object, name: str, dtypes: tuple[str, ...], ndim: int, *, writable: bool = False
+    ) -> StridedPlace:
+        return host_strided(value, Wanted(name, dtypes, ndim, writable))
 
     def event(self) -> HostEvent:
         return HostEvent(self._device)

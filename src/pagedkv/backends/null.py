@@ -158,7 +158,9 @@ class NullBackend:
     def as_array(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> DeviceArray:
         _no_bytes(name)
 
-    def as_strided(self, value: object, name: str, dtypes: tuple[str, ...], ndim: int) -> StridedPlace:
+    def as_strided(
+        self, value: object, name: str, dtypes: tuple[str, ...], ndim: int, *, writable: bool = False
+    ) -> StridedPlace:
         _no_bytes(name)
 
     def event(self) -> HostEvent:
