@@ -6,6 +6,7 @@ is cut into launches, which real pools never need.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import gcd
 from typing import Any
 
@@ -16,7 +17,7 @@ from pagedkv.arguments import IntArray
 from pagedkv.backends.cuda_attention import CudaAttention
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_kv import CudaKV
-from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore
+from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore, LoadedKernel
 from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
 from pagedkv.backends.cuda_tables import TableKernels
@@ -24,18 +25,20 @@ from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBat
 from pagedkv.kernels.launch_shapes import (
     INLINE_CAPACITIES,
     TABLE_THREADS,
+    CopyShape,
     copy_shape,
     copy_variants,
     flat_grid,
+    piece_shape,
+    piece_variants,
     row_shape,
     table_grid,
 )
+from pagedkv.kernels.pieces import PIECES_WORDS, pieces_argument, row_extents
+from pagedkv.layout import Extents
 from pagedkv.streams import Buffer, Stream
 
-_SCRUB = (POINTER, POINTER, U64, U32)
-_COPY = (*_SCRUB, U32)
-_FILL = (POINTER, POINTER, POINTER, POINTER, U64, U64)
-_FLOAT = (POINTER, POINTER, POINTER, U64)
+_PIECES = U64 * PIECES_WORDS  # struct pieces_t
 _SCATTER = (POINTER, U64, POINTER, U32)
 _INLINE = {size: (POINTER, U64, U32, I32 * (3 * size)) for size in INLINE_CAPACITIES}
 _GROW = (POINTER, U64, U64, POINTER, U64, U64, I32)
@@ -53,8 +56,8 @@ class CudaKernels(CudaKV, CudaAttention):
     def prepare(self, memory: PoolMemory) -> None:
         """Compile and load what `apply` needs, so that no step pays for it."""
         with self._driver.current():
-            for macros in copy_variants(memory.layout.block_bytes, _alignment(memory)):
-                self.store.get("copy_blocks", _COPY, **macros)
+            for macros in _copy_variants(memory):
+                self._block_kernel("copy_blocks", memory, macros)
             self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
             for capacity in INLINE_CAPACITIES:
                 self.store.get("scatter_inline", _INLINE[capacity], THREADS=TABLE_THREADS, CAPACITY=capacity)
@@ -92,18 +95,18 @@ class CudaKernels(CudaKV, CudaAttention):
             self._scatter(table, entries, len(updates), queue)
 
     def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
-        self._rows(memory, memory.layout.block_bytes, (tags, None, block_ids), None, stream)
+        self._rows(memory, 1, (tags, None, block_ids), None, stream)
 
     def verify_blocks(
         self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, counter: Buffer, stream: Stream
     ) -> None:
-        self._rows(memory, memory.layout.block_bytes, (tags, None, block_ids), counter, stream)
+        self._rows(memory, 1, (tags, None, block_ids), counter, stream)
 
     def fill_tokens(self, memory: PoolMemory, tokens: TokenBatch, stream: Stream) -> None:
-        self._rows(memory, memory.layout.token_bytes, (tokens.seq_ids, tokens.positions, tokens.slots), None, stream)
+        self._rows(memory, memory.layout.block_size, _token_arrays(tokens), None, stream)
 
     def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
-        self._rows(memory, memory.layout.token_bytes, (tokens.seq_ids, tokens.positions, tokens.slots), counter, stream)
+        self._rows(memory, memory.layout.block_size, _token_arrays(tokens), counter, stream)
 
     def fill_floats(
         self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
@@ -164,22 +167,27 @@ class CudaKernels(CudaKV, CudaAttention):
         entries = np.ascontiguousarray(updates)
         kernel.launch(flat_grid(count), TABLE_THREADS, queue, table.buffer.address, table.width, count, entries)
 
+    def _block_kernel(self, name: str, memory: PoolMemory, macros: Mapping[str, int]) -> LoadedKernel:
+        types = (POINTER, POINTER, _extent_type(memory.extents), U32)
+        return self.store.get(name, (*types, U32) if name == "copy_blocks" else types, **macros)
+
     def _each_block(self, name: str, memory: PoolMemory, items: int, count: int, queue: CudaStream) -> None:
         """Launch copy_blocks or scrub over `count` items of 8 bytes each: a pair of int32 ids, an int64 id."""
-        shape = copy_shape(memory.layout.block_bytes, count, _alignment(memory))
+        shape = _copy_shape(memory, count)
         copying = name == "copy_blocks"
         a_cta = shape.pairs_a_cta if copying else 1
-        kernel = self.store.get(name, _COPY if copying else _SCRUB, **shape.macros)
+        kernel = self._block_kernel(name, memory, shape.macros)
+        where = _extent_argument(memory.extents)
         for start in range(0, count, shape.blocks_a_launch):
             part = min(shape.blocks_a_launch, count - start)
-            grid = (-(-part // a_cta) * shape.chunks_per_block, 1, 1)
-            arguments = (memory.buffer.address, items + 8 * start, memory.layout.block_bytes, shape.chunks_per_block)
+            grid = (-(-part // a_cta) * shape.chunks_per_block, shape.grid[1], 1)
+            arguments = (memory.buffer.address, items + 8 * start, where, shape.chunks_per_block)
             kernel.launch(grid, shape.threads, queue, *arguments, *(part,) * copying)
 
     def _rows(
         self,
         memory: PoolMemory,
-        row_bytes: int,
+        rows_a_block: int,
         arrays: tuple[IntArray, IntArray | None, IntArray],
         counter: Buffer | None,
         stream: Stream,
@@ -189,15 +197,18 @@ class CudaKernels(CudaKV, CudaAttention):
             return
         queue = as_stream(self._driver, stream)
         given = [np.ascontiguousarray(a, np.int64) for a in (owners, indices, positions) if a is not None]
-        shape = row_shape(row_bytes, len(indices), _alignment(memory))
-        macros = {**shape.macros, "POSITIONS": int(positions is not None)}
+        extents = row_extents(memory.extents, rows_a_block)
+        shape = row_shape(max(extents.sizes), len(indices), _row_alignment(memory, extents))
+        macros = {**shape.macros, **_piece_macro(extents), "POSITIONS": int(positions is not None)}
+        types = (POINTER, POINTER, POINTER, POINTER, U64, _extent_type(extents))
         with self._driver.current(), self.staging.uploaded(given, queue) as places:
             spots = places[2] if positions is not None else 0
-            arguments: list[Any] = [memory.buffer.address, places[0], spots, places[1], len(indices), row_bytes]
+            count, where = len(indices), _extent_argument(extents)
+            arguments: list[Any] = [memory.buffer.address, places[0], spots, places[1], count, where]
             if counter is None:
-                kernel = self.store.get("fill_rows", _FILL, **macros)
+                kernel = self.store.get("fill_rows", types, **macros)
             else:
-                kernel = self.store.get("verify_rows", (*_FILL, POINTER), **macros)
+                kernel = self.store.get("verify_rows", (*types, POINTER), **macros)
                 arguments.append(counter.address)
             kernel.launch(shape.grid, shape.threads, queue, *arguments)
 
@@ -214,13 +225,49 @@ class CudaKernels(CudaKV, CudaAttention):
             return
         queue = as_stream(self._driver, stream)
         given = (np.ascontiguousarray(block_ids, np.int64), np.ascontiguousarray(values, np.float32))
+        types = (POINTER, POINTER, POINTER, _extent_type(memory.extents)) + (POINTER,) * len(more)
+        # The kernels count floats where a block is one extent, and bytes where it is not.
+        where = _extent_argument(memory.extents)
         with self._driver.current(), self.staging.uploaded(given, queue) as (ids, wanted):
-            kernel = self.store.get(name, _FLOAT + (POINTER,) * len(more), THREADS=TABLE_THREADS)
-            floats = memory.layout.block_bytes // 4
-            kernel.launch(
-                (len(block_ids), 1, 1), TABLE_THREADS, queue, memory.buffer.address, ids, wanted, floats, *more
-            )
+            kernel = self.store.get(name, types, THREADS=TABLE_THREADS, **_piece_macro(memory.extents))
+            extent = where // 4 if isinstance(where, int) else where
+            arguments = (memory.buffer.address, ids, wanted, extent, *more)
+            kernel.launch((len(block_ids), 1, 1), TABLE_THREADS, queue, *arguments)
+
+
+def _token_arrays(tokens: TokenBatch) -> tuple[IntArray, IntArray, IntArray]:
+    return tokens.seq_ids, tokens.positions, tokens.slots
 
 
 def _alignment(memory: PoolMemory) -> int:
     return gcd(memory.buffer.address, 16)
+
+
+def _row_alignment(memory: PoolMemory, extents: Extents) -> int:
+    """What every row's address is a multiple of, as far as it is not already by the row's size."""
+    return _alignment(memory) if extents.contiguous else gcd(_alignment(memory), extents.alignment)
+
+
+def _copy_shape(memory: PoolMemory, count: int) -> CopyShape:
+    if memory.extents.contiguous:
+        return copy_shape(memory.layout.block_bytes, count, _alignment(memory))
+    return piece_shape(memory.extents, count, _alignment(memory))
+
+
+def _copy_variants(memory: PoolMemory) -> list[Mapping[str, int]]:
+    if memory.extents.contiguous:
+        return copy_variants(memory.layout.block_bytes, _alignment(memory))
+    return piece_variants(memory.extents, _alignment(memory))
+
+
+def _extent_type(extents: Extents) -> Any:
+    return U64 if extents.contiguous else _PIECES
+
+
+def _extent_argument(extents: Extents) -> int | npt.NDArray[np.uint64]:
+    """What kernels are told of the place of rows: the bytes of a row, or struct pieces_t."""
+    return extents.sizes[0] if extents.contiguous else pieces_argument(extents)
+
+
+def _piece_macro(extents: Extents) -> dict[str, int]:
+    return {} if extents.contiguous else {"PIECES": 1}

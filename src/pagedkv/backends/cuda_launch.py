@@ -37,7 +37,7 @@ class LoadedKernel:
         self._address = ctypes.addressof(self._pointers)
         self._lock = threading.Lock()
 
-    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[np.int32]) -> None:
+    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[Any]) -> None:
         """Put the kernel on `stream`. `arguments` match the types given at loading."""
         with self._lock:
             for value, argument in zip(self._values, arguments, strict=True):

@@ -6,6 +6,9 @@ does no harm, memory freed too early is a BackendError.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +27,7 @@ from pagedkv.kernels import (
     reference,
     table_reference,
 )
+from pagedkv.kernels.pieces import row_extents, row_views
 from pagedkv.streams import Buffer, Stream
 
 
@@ -32,31 +36,31 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
 
     def copy_blocks(self, memory: PoolMemory, pairs: npt.NDArray[np.int32], stream: Stream) -> None:
         pairs = pairs.copy()
-        own_stream(stream).enqueue(lambda: reference.copy_rows(_blocks(memory), pairs))
+        own_stream(stream).enqueue(lambda: _each(_blocks(memory), reference.copy_rows, pairs))
 
     def fill_blocks(self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, stream: Stream) -> None:
         ids, keys = block_ids.copy(), reference.block_keys(tags)
-        own_stream(stream).enqueue(lambda: reference.fill_rows(_blocks(memory), ids, keys))
+        own_stream(stream).enqueue(lambda: reference.fill_pieces(_blocks(memory), ids, keys))
 
     def verify_blocks(
         self, memory: PoolMemory, block_ids: IntArray, tags: IntArray, counter: Buffer, stream: Stream
     ) -> None:
         ids, keys = block_ids.copy(), reference.block_keys(tags)
-        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong(_blocks(memory), ids, keys)))
+        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong_pieces(_blocks(memory), ids, keys)))
 
     def fill_tokens(self, memory: PoolMemory, tokens: TokenBatch, stream: Stream) -> None:
         slots, keys = tokens.slots.copy(), reference.token_keys(tokens.seq_ids, tokens.positions)
-        own_stream(stream).enqueue(lambda: reference.fill_rows(_tokens(memory), slots, keys))
+        own_stream(stream).enqueue(lambda: reference.fill_pieces(_tokens(memory), slots, keys))
 
     def verify_tokens(self, memory: PoolMemory, tokens: TokenBatch, counter: Buffer, stream: Stream) -> None:
         slots, keys = tokens.slots.copy(), reference.token_keys(tokens.seq_ids, tokens.positions)
-        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong(_tokens(memory), slots, keys)))
+        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong_pieces(_tokens(memory), slots, keys)))
 
     def fill_floats(
         self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
     ) -> None:
         ids, wanted = block_ids.copy(), values.copy()
-        own_stream(stream).enqueue(lambda: reference.fill_floats(_floats(memory), ids, wanted))
+        own_stream(stream).enqueue(lambda: _each(_floats(memory), reference.fill_floats, ids, wanted))
 
     def verify_floats(
         self,
@@ -67,11 +71,15 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
         stream: Stream,
     ) -> None:
         ids, wanted = block_ids.copy(), values.copy()
-        own_stream(stream).enqueue(lambda: _add(counter, reference.count_wrong_floats(_floats(memory), ids, wanted)))
+
+        def run() -> None:
+            _add(counter, sum(reference.count_wrong_floats(rows, ids, wanted) for rows in _floats(memory)))
+
+        own_stream(stream).enqueue(run)
 
     def scrub_blocks(self, memory: PoolMemory, block_ids: IntArray, stream: Stream) -> None:
         ids = block_ids.copy()
-        own_stream(stream).enqueue(lambda: reference.scrub_rows(_blocks(memory), ids))
+        own_stream(stream).enqueue(lambda: _each(_blocks(memory), reference.scrub_rows, ids))
 
     def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
         rows, lengths, size = batch.rows.array, batch.lengths.array, batch.block_size
@@ -110,18 +118,23 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
         own_stream(stream).enqueue(lambda: reference.scatter_table(_table(table), updates))
 
 
-def _blocks(memory: PoolMemory) -> Bytes:
-    layout, count = memory.layout, memory.num_blocks
-    return own_buffer(memory.buffer).array[: count * layout.block_bytes].reshape(count, layout.block_bytes)
+def _blocks(memory: PoolMemory) -> list[Bytes]:
+    return row_views(own_buffer(memory.buffer).array, memory.extents, memory.num_blocks)
 
 
-def _floats(memory: PoolMemory) -> npt.NDArray[np.float32]:
-    return _blocks(memory).view(np.float32)
+def _floats(memory: PoolMemory) -> list[npt.NDArray[np.float32]]:
+    return [rows.view(np.float32) for rows in _blocks(memory)]
 
 
-def _tokens(memory: PoolMemory) -> Bytes:
-    layout, count = memory.layout, memory.num_blocks * memory.layout.block_size
-    return own_buffer(memory.buffer).array[: count * layout.token_bytes].reshape(count, layout.token_bytes)
+def _tokens(memory: PoolMemory) -> list[Bytes]:
+    size = memory.layout.block_size
+    return row_views(own_buffer(memory.buffer).array, row_extents(memory.extents, size), memory.num_blocks * size)
+
+
+def _each(pieces: Iterable[npt.NDArray[Any]], change: Callable[..., None], *arguments: npt.NDArray[Any]) -> None:
+    """The same change to every piece of the rows."""
+    for rows in pieces:
+        change(rows, *arguments)
 
 
 def _table(table: TableMemory) -> npt.NDArray[np.int32]:

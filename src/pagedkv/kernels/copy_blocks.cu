@@ -5,7 +5,11 @@
 // UNROLL loads of a thread in flight. No destination of a launch is also a source. A pair with a source below 0 is
 // padding. Grid: ceil(n / PAIRS) * chunks_per_block CTAs of THREADS threads.
 // Macros: THREADS, UNROLL, VEC (1, 2, 4, 8, 16: divides block_bytes and the pool's address), TAIL (1: the chunk does not
-// divide block_bytes; 0: no bounds check), PAIRS (default 1).
+// divide block_bytes; 0: no bounds check), PAIRS (default 1), PIECES (default 0).
+//
+// PIECES 1: a block lies in pieces. blockIdx.y is group * parts + part, and the groups beyond the grid's are strided over;
+// chunks_per_block is that of the largest piece, VEC divides every size and offset, TAIL is 0 if the chunk divides every
+// size.
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -26,12 +30,41 @@ typedef unsigned char word;
 #define PAIRS 1
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    copy_blocks(char* pool, const int* pairs, u64 block_bytes, u32 chunks_per_block, u32 n) {
+#ifndef PIECES
+#define PIECES 0
+#endif
+
+#if PIECES
+// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
+// g * group_stride + starts[p] + i * sizes[p].
+struct pieces_t {
+  u64 sizes[4];
+  u64 starts[4];
+  u64 group_stride;
+  u64 groups;
+  u64 parts;
+};
+
+// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define IN_PLACE __grid_constant__
+#else
+#define IN_PLACE
+#endif
+#define EXTENTS const IN_PLACE pieces_t pieces
+#else
+#define EXTENTS u64 block_bytes
+#endif
+
+static __device__ __forceinline__ void copy_chunk(char* pool, const int* pairs, u64 block_bytes, u32 chunks_per_block,
+                                                  u32 n) {
   const u32 group = blockIdx.x / chunks_per_block;
   const u32 chunk = blockIdx.x - group * chunks_per_block;
   const u64 first = (u64)chunk * (THREADS * UNROLL) + threadIdx.x;
   const u64 words = block_bytes / VEC;
+#if PIECES
+  if ((u64)chunk * (THREADS * UNROLL) >= words) return;  // a piece smaller than the largest
+#endif
 
   // All ids at once: only the first pair of a CTA waits for them.
   int ids[2 * PAIRS];
@@ -61,4 +94,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       if (!TAIL || at < words) destination[at] = moved[i];
     }
   }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    copy_blocks(char* pool, const int* pairs, EXTENTS, u32 chunks_per_block, u32 n) {
+#if PIECES
+  const u32 parts = (u32)pieces.parts;
+  const u32 part = blockIdx.y % parts;
+  for (u32 group = blockIdx.y / parts; group < pieces.groups; group += gridDim.y / parts) {
+    char* start = pool + (u64)group * pieces.group_stride + pieces.starts[part];
+    copy_chunk(start, pairs, pieces.sizes[part], chunks_per_block, n);
+  }
+#else
+  copy_chunk(pool, pairs, block_bytes, chunks_per_block, n);
+#endif
 }

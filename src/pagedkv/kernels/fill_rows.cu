@@ -4,7 +4,8 @@
 // VEC divides row_bytes, the pattern's last word is cut by itself: no element crosses the row's end.
 // Grid: ceil(n / (THREADS / LANES)) CTAs of THREADS threads.
 // Macros: THREADS, LANES (divides THREADS), VEC (1, 2, 4, 8, 16: divides row_bytes and the address of `rows`),
-// POSITIONS (1: read `positions`; 0: every position is -1, the key of a block under its tag, and `positions` is not read).
+// POSITIONS (1: read `positions`; 0: every position is -1, the key of a block under its tag, and `positions` is not read),
+// PIECES (default 0; 1: a row lies in pieces, one after another its bytes; VEC divides every size and offset).
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -39,14 +40,54 @@ static __device__ __forceinline__ element pattern(u64 key, u64 at) {
 #endif
 }
 
+#ifndef PIECES
+#define PIECES 0
+#endif
+
+#if PIECES
+// Where the pieces lie (layout.py, Extents): piece p of row i in group g is sizes[p] bytes at
+// g * group_stride + starts[p] + i * sizes[p].
+struct pieces_t {
+  u64 sizes[4];
+  u64 starts[4];
+  u64 group_stride;
+  u64 groups;
+  u64 parts;
+};
+
+// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define IN_PLACE __grid_constant__
+#else
+#define IN_PLACE
+#endif
+#define EXTENTS const IN_PLACE pieces_t pieces
+#else
+#define EXTENTS u64 row_bytes
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     fill_rows(char* rows, const long long* owners, const long long* positions, const long long* indices, u64 n,
-              u64 row_bytes) {
+              EXTENTS) {
   const u64 item = (u64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
   if (item >= n || indices[item] < 0) return;
   const u64 place = POSITIONS ? (u64)positions[item] + 1 : 0;
   const u64 key = mix(mix((u64)owners[item] + GOLDEN) + place * GOLDEN);
+#if PIECES
+  u64 before = 0;
+  for (u64 group = 0; group < pieces.groups; ++group) {
+    for (u32 part = 0; part < pieces.parts; ++part) {
+      const u64 size = pieces.sizes[part];
+      const u64 start = group * pieces.group_stride + pieces.starts[part];
+      element* piece = (element*)(rows + start + (u64)indices[item] * size);
+      const u64 elements = size / VEC;
+      for (u64 at = threadIdx.x % LANES; at < elements; at += LANES) piece[at] = pattern(key, before + at);
+      before += elements;
+    }
+  }
+#else
   element* row = (element*)(rows + (u64)indices[item] * row_bytes);
   const u64 elements = row_bytes / VEC;
   for (u64 at = threadIdx.x % LANES; at < elements; at += LANES) row[at] = pattern(key, at);
+#endif
 }

@@ -9,12 +9,13 @@ reach 90.0 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
 from pagedkv.arguments import whole_number
+from pagedkv.layout import Extents
 
 WIDEST_ACCESS = 16
 LARGEST_GRID_X = 2**31 - 1
@@ -30,7 +31,8 @@ Grid = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CopyShape:
-    """How to launch copy_blocks or scrub: macros, threads a CTA, CTAs a block, and the grid of a copy's first launch.
+    """How to launch copy_blocks or scrub: macros, threads a CTA, CTAs a block (or its largest piece), and the grid of a
+    copy's first launch.
 
     A CTA of copy_blocks takes `pairs_a_cta` pairs, one of scrub always one block.
 
@@ -99,9 +101,35 @@ def copy_shape(block_bytes: int, n_pairs: int, alignment: int = WIDEST_ACCESS) -
 
 def copy_variants(block_bytes: int, alignment: int = WIDEST_ACCESS) -> list[Mapping[str, int]]:
     """The macros of every variant that `copy_shape` chooses for blocks of this size, to be compiled beforehand."""
-    shapes = {count: copy_shape(block_bytes, count, alignment) for count in _counts_that_matter(block_bytes, alignment)}
-    distinct = {tuple(shape.macros.items()): shape.macros for shape in shapes.values()}
-    return list(distinct.values())
+    counts = _counts_that_matter(block_bytes // access_width(block_bytes, alignment))
+    return _distinct(lambda count: copy_shape(block_bytes, count, alignment), counts)
+
+
+@lru_cache(maxsize=4096, typed=True)  # 16.0 must not find what 16 left
+def piece_shape(extents: Extents, n_pairs: int, alignment: int = WIDEST_ACCESS) -> CopyShape:
+    """The shape for copying (or scrubbing) `n_pairs` blocks that lie in pieces: all pieces of all blocks in one launch.
+
+    Chosen as if every piece were a block of the largest piece's size; a smaller piece leaves its last chunks idle.
+    `alignment`: of the pool's address. Raises InvalidArgumentError for a count below 1. Modifies nothing.
+    """
+    whole_number(n_pairs, "n_pairs", minimum=1)
+    width = access_width(extents.alignment, alignment)
+    words, parts = max(extents.sizes) // width, len(extents.sizes)
+    variant = _copy_variant(words, n_pairs * extents.groups * parts)
+    if variant is _HUGE:  # eight pairs a CTA would need eight pairs, not eight pieces
+        variant = _LARGE
+    shape = _copy_shape(variant, words, width, n_pairs)
+    tail = int(any(size % (variant.words * width) for size in extents.sizes))
+    rows = parts * min(extents.groups, LARGEST_GRID_Y // parts)
+    return replace(shape, macros={**shape.macros, "TAIL": tail, "PIECES": 1}, grid=(shape.grid[0], rows, 1))
+
+
+def piece_variants(extents: Extents, alignment: int = WIDEST_ACCESS) -> list[Mapping[str, int]]:
+    """The macros of every variant that `piece_shape` chooses for these pieces, to be compiled beforehand."""
+    counts = _counts_that_matter(max(extents.sizes) // access_width(extents.alignment, alignment))
+    pieces = extents.groups * len(extents.sizes)
+    pairs = {max(1, -(-count // pieces) + more) for count in counts for more in (-1, 0)}
+    return _distinct(lambda count: piece_shape(extents, count, alignment), sorted(pairs))
 
 
 @lru_cache(maxsize=4096, typed=True)  # 16.0 must not find what 16 left
@@ -162,9 +190,13 @@ def _copy_shape(variant: _Variant, words: int, width: int, count: int) -> CopySh
     return CopyShape(macros, variant.threads, chunks, blocks_a_launch, grid, variant.pairs)
 
 
-def _counts_that_matter(block_bytes: int, alignment: int) -> list[int]:
+def _distinct(shape_for: Callable[[int], CopyShape], counts: list[int]) -> list[Mapping[str, int]]:
+    shapes = [shape_for(count) for count in counts]
+    return list({tuple(shape.macros.items()): shape.macros for shape in shapes}.values())
+
+
+def _counts_that_matter(words: int) -> list[int]:
     """One count for each side of every threshold of `_copy_variant`."""
-    words = block_bytes // access_width(block_bytes, alignment)
     thresholds = (
         -(-_FEWEST_LARGE_CHUNKS // max(1, words // _LARGE.words)),
         _FEWEST_HUGE_BLOCKS,

@@ -1,13 +1,15 @@
 """The kernels in NumPy: the right values for every backend, and the host backend's own implementation.
 
 Plain functions over arrays of rows: a row is a block or a token, `rows` is uint8 [number of rows, bytes of a
-row]. Work is cut into pieces, so a temporary never exceeds a few MiB however large the batch. Row indices are
+row]. Work is cut into batches, so a temporary never exceeds a few MiB however many rows there are. Row indices are
 int64 throughout.
+Where a row lies in pieces, `pieces` is one such array for each, and the row's bytes are the arrays' one after another;
+what does the same to every byte (copies, zeros, floats) is done to each array by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_PIECE_BYTES = 1 << 21
+_BATCH_BYTES = 1 << 21
 
 
 def mix(values: Words) -> Words:
@@ -56,25 +58,42 @@ def copy_rows(rows: Bytes, pairs: npt.NDArray[np.int32]) -> None:
     A pair with a source below 0 is padding.
     """
     pairs = pairs[pairs[:, 0] >= 0]
-    for piece in _pieces(len(pairs), rows.shape[1]):
-        source, destination = pairs[piece].astype(np.int64).T
+    for batch in _batches(len(pairs), rows.shape[1]):
+        source, destination = pairs[batch].astype(np.int64).T
         rows[destination] = rows[source]
 
 
 def fill_rows(rows: Bytes, indices: IntArray, keys: Words) -> None:
     """Write each key's pattern into its row; rows with an index below 0 are skipped."""
-    indices, keys = _present(indices, keys)
-    for piece in _pieces(len(indices), rows.shape[1]):
-        rows[indices[piece]] = pattern(keys[piece], rows.shape[1])
+    fill_pieces([rows], indices, keys)
 
 
 def count_wrong(rows: Bytes, indices: IntArray, keys: Words) -> int:
     """The number of rows that differ from their key's pattern; an index below 0 is skipped."""
+    return count_wrong_pieces([rows], indices, keys)
+
+
+def fill_pieces(pieces: Sequence[Bytes], indices: IntArray, keys: Words) -> None:
+    """As fill_rows, for rows that lie in pieces."""
     indices, keys = _present(indices, keys)
+    row_bytes = sum(rows.shape[1] for rows in pieces)
+    for batch in _batches(len(indices), row_bytes):
+        table = pattern(keys[batch], row_bytes)
+        for rows, columns in _columns(pieces):
+            rows[indices[batch]] = table[:, columns]
+
+
+def count_wrong_pieces(pieces: Sequence[Bytes], indices: IntArray, keys: Words) -> int:
+    """As count_wrong, for rows that lie in pieces: a row counts once, however many of its pieces differ."""
+    indices, keys = _present(indices, keys)
+    row_bytes = sum(rows.shape[1] for rows in pieces)
     wrong = 0
-    for piece in _pieces(len(indices), rows.shape[1]):
-        different = rows[indices[piece]] != pattern(keys[piece], rows.shape[1])
-        wrong += int(np.count_nonzero(different.any(axis=1)))
+    for batch in _batches(len(indices), row_bytes):
+        table = pattern(keys[batch], row_bytes)
+        differs = np.zeros(len(table), np.bool_)
+        for rows, columns in _columns(pieces):
+            differs |= (rows[indices[batch]] != table[:, columns]).any(axis=1)
+        wrong += int(np.count_nonzero(differs))
     return wrong
 
 
@@ -112,6 +131,14 @@ def _present(indices: IntArray, keys: Words) -> tuple[IntArray, Words]:
     return (indices, keys) if present.all() else (indices[present], keys[present])
 
 
-def _pieces(count: int, row_bytes: int) -> Iterator[slice]:
-    step = max(1, _PIECE_BYTES // row_bytes)
+def _columns(pieces: Sequence[Bytes]) -> Iterator[tuple[Bytes, slice]]:
+    """Each piece's rows, and where its bytes are in a row's."""
+    before = 0
+    for rows in pieces:
+        yield rows, slice(before, before + rows.shape[1])
+        before += rows.shape[1]
+
+
+def _batches(count: int, row_bytes: int) -> Iterator[slice]:
+    step = max(1, _BATCH_BYTES // row_bytes)
     return (slice(start, start + step) for start in range(0, count, step))

@@ -3,9 +3,36 @@
 // Grid and macros are those of fill_float.cu; an id below 0 is skipped; `counter` is one aligned 64-bit number.
 
 typedef unsigned long long u64;
+typedef unsigned int u32;
+
+#ifndef PIECES
+#define PIECES 0
+#endif
+
+#if PIECES
+// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
+// g * group_stride + starts[p] + i * sizes[p].
+struct pieces_t {
+  u64 sizes[4];
+  u64 starts[4];
+  u64 group_stride;
+  u64 groups;
+  u64 parts;
+};
+
+// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define IN_PLACE __grid_constant__
+#else
+#define IN_PLACE
+#endif
+#define EXTENTS const IN_PLACE pieces_t pieces
+#else
+#define EXTENTS u64 block_floats
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    verify_float(const float* pool, const long long* block_ids, const float* values, u64 block_floats, u64* counter) {
+    verify_float(const float* pool, const long long* block_ids, const float* values, EXTENTS, u64* counter) {
   __shared__ u64 wrong_of_block;
   if (threadIdx.x == 0) wrong_of_block = 0;
   __syncthreads();
@@ -14,8 +41,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   u64 wrong = 0;
   if (block >= 0) {
     const float value = values[blockIdx.x];
+#if PIECES
+    for (u64 group = 0; group < pieces.groups; ++group) {
+      for (u32 part = 0; part < pieces.parts; ++part) {
+        const u64 size = pieces.sizes[part];
+        const u64 start = group * pieces.group_stride + pieces.starts[part];
+        const float* floats = (const float*)((const char*)pool + start + (u64)block * size);
+        for (u64 at = threadIdx.x; at < size / 4; at += THREADS) wrong += floats[at] == value ? 0 : 1;
+      }
+    }
+#else
     const float* floats = pool + (u64)block * block_floats;
     for (u64 at = threadIdx.x; at < block_floats; at += THREADS) wrong += floats[at] == value ? 0 : 1;
+#endif
   }
   if (wrong != 0) atomicAdd(&wrong_of_block, wrong);
   __syncthreads();

@@ -1,7 +1,8 @@
 // Adds to `counter` the number of rows that do not hold the pattern fill_rows.cu writes, once a wrong row.
 //
-// Parameters, grid and macros are those of fill_rows.cu; `counter` is one aligned 64-bit number. A row belongs to one
-// group of LANES threads, which agree through shared memory, so a wrong row is counted once however much of it is wrong.
+// Parameters, grid and macros are those of fill_rows.cu; `counter` is one aligned 64-bit number. A row, with all its
+// pieces, belongs to one group of LANES threads, which agree through shared memory, so a wrong row is counted once however
+// much of it is wrong.
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -36,16 +37,60 @@ static __device__ __forceinline__ bool differs(element found, u64 key, u64 at) {
 #endif
 }
 
+#ifndef PIECES
+#define PIECES 0
+#endif
+
+#if PIECES
+// Where the pieces lie (layout.py, Extents): piece p of row i in group g is sizes[p] bytes at
+// g * group_stride + starts[p] + i * sizes[p].
+struct pieces_t {
+  u64 sizes[4];
+  u64 starts[4];
+  u64 group_stride;
+  u64 groups;
+  u64 parts;
+};
+
+// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define IN_PLACE __grid_constant__
+#else
+#define IN_PLACE
+#endif
+#define EXTENTS const IN_PLACE pieces_t pieces
+#else
+#define EXTENTS u64 row_bytes
+#endif
+
+#if PIECES
+static __device__ __forceinline__ bool row_differs(const char* rows, u64 index, const pieces_t& pieces, u64 key) {
+  bool wrong = false;
+  u64 before = 0;
+  for (u64 group = 0; group < pieces.groups; ++group) {
+    for (u32 part = 0; part < pieces.parts; ++part) {
+      const u64 size = pieces.sizes[part];
+      const u64 start = group * pieces.group_stride + pieces.starts[part];
+      const element* piece = (const element*)(rows + start + index * size);
+      const u64 elements = size / VEC;
+      for (u64 at = threadIdx.x % LANES; at < elements; at += LANES) wrong |= differs(piece[at], key, before + at);
+      before += elements;
+    }
+  }
+  return wrong;
+}
+#else
 static __device__ __forceinline__ bool row_differs(const element* row, u64 elements, u64 key) {
   bool wrong = false;
 #pragma unroll 4
   for (u64 at = threadIdx.x % LANES; at < elements; at += LANES) wrong |= differs(row[at], key, at);
   return wrong;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     verify_rows(const char* rows, const long long* owners, const long long* positions, const long long* indices, u64 n,
-                u64 row_bytes, u64* counter) {
+                EXTENTS, u64* counter) {
   __shared__ u32 wrong_lanes[THREADS / LANES];
   const u32 group = threadIdx.x / LANES;
   const bool first_lane = threadIdx.x % LANES == 0;
@@ -57,8 +102,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (item < n && indices[item] >= 0) {
     const u64 place = POSITIONS ? (u64)positions[item] + 1 : 0;
     const u64 key = mix(mix((u64)owners[item] + GOLDEN) + place * GOLDEN);
+#if PIECES
+    const bool wrong = row_differs(rows, (u64)indices[item], pieces, key);
+#else
     const element* row = (const element*)(rows + (u64)indices[item] * row_bytes);
-    if (row_differs(row, row_bytes / VEC, key)) atomicAdd(&wrong_lanes[group], 1u);
+    const bool wrong = row_differs(row, row_bytes / VEC, key);
+#endif
+    if (wrong) atomicAdd(&wrong_lanes[group], 1u);
   }
   __syncthreads();
   if (first_lane && wrong_lanes[group] != 0) atomicAdd(counter, 1ull);

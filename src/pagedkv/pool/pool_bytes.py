@@ -80,7 +80,7 @@ class PoolBytes(PooledMemory):
         """Write one number to every float32 of each whole block. block_ids [n]; values: float32 [n] or one for
         all. Put on `stream`; arguments are read at once.
 
-        Raises InvalidArgumentError for blocks that are no whole number of floats.
+        Raises InvalidArgumentError for blocks, or pieces of them, that are no whole number of floats.
         """
         ids, numbers = self._valued(block_ids, values)
         queue = self._queue(stream)
@@ -118,7 +118,8 @@ class PoolBytes(PooledMemory):
         self._guard("copy_blocks", lambda: self.backend.kernels.copy_blocks(self._memory, checked, queue))
 
     def read_blocks(self, block_ids: npt.ArrayLike, out: Bytes | None = None, stream: AnyStream | None = None) -> Bytes:
-        """Whole blocks into host memory: uint8 [n, block_bytes], `out` if given. Put on `stream`.
+        """Whole blocks into host memory: uint8 [n, block_bytes], `out` if given. Put on `stream`. In a layer-major pool
+        a block's bytes are its pieces, K to V's scales, layer by layer.
 
         The result is valid once the stream has passed: synchronize it, or wait for an event recorded after
         this call.
@@ -132,8 +133,8 @@ class PoolBytes(PooledMemory):
         return rows
 
     def write_blocks(self, block_ids: npt.ArrayLike, data: Bytes, stream: AnyStream | None = None) -> None:
-        """Whole blocks from host memory: `data` uint8 [n, block_bytes], read before the call returns. Put on
-        `stream`.
+        """Whole blocks from host memory: `data` uint8 [n, block_bytes] as of read_blocks, read before the call returns.
+        Put on `stream`.
         """
         ids = self._ids(block_ids)
         shape = (len(ids), self.layout.block_bytes)
@@ -145,9 +146,12 @@ class PoolBytes(PooledMemory):
     def bytes_of(self, block_id: int) -> Bytes:
         """A block's bytes in place: writable uint8 [block_bytes], no copy, host only.
 
-        Valid until `close`. On no stream: synchronize first.
+        Valid until `close`. On no stream: synchronize first. Raises InvalidArgumentError in a layer-major pool, where
+        they lie in many places.
         """
         self.ensure_usable("bytes_of")
+        if not self._memory.extents.contiguous:
+            raise InvalidArgumentError("a block of a layer-major pool lies in many places; use read_blocks or layer")
         start = self._block(block_id) * self.layout.block_bytes
         return self.backend.host_view(self._buffer)[start : start + self.layout.block_bytes]
 
@@ -173,8 +177,12 @@ class PoolBytes(PooledMemory):
         rows: Bytes,
         stream: AnyStream | None,
     ) -> None:
+        queue = self._queue(stream)
         for block_id, row in zip(ids.tolist(), rows, strict=True):
-            move(self._buffer, block_id * self.layout.block_bytes, row, self._queue(stream))
+            before = 0
+            for place, size in self._memory.extents.pieces(block_id):
+                move(self._buffer, place, row[before : before + size], queue)
+                before += size
 
     def _tokens(self, seq_ids: npt.ArrayLike, positions: npt.ArrayLike, slots: npt.ArrayLike) -> TokenBatch:
         limit = self.total_blocks * self.layout.block_size
@@ -197,9 +205,11 @@ class PoolBytes(PooledMemory):
         return ids, names
 
     def _valued(self, block_ids: npt.ArrayLike, values: npt.ArrayLike) -> tuple[IntArray, Floats]:
-        if self.layout.block_bytes % 4:
+        sizes = self._memory.extents.sizes
+        if any(size % 4 for size in sizes):
             raise InvalidArgumentError(
-                f"a block of {self.layout.block_bytes} bytes holds no whole number of float32; use fill_blocks"
+                f"a block in pieces of {', '.join(map(str, sizes))} bytes holds no whole number of float32 in each; "
+                "use fill_blocks"
             )
         ids = self._ids(block_ids)
         numbers = _numbers(values)
