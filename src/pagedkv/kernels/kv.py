@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pagedkv.kernels.memory import Place, PoolMemory, StridedPlace
-from pagedkv.streams import Buffer, Stream
+from pagedkv.kernels.memory import Place, PoolMemory, StridedPlace, TableMemory
+from pagedkv.streams import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +37,21 @@ class DecodeBatch:
     queries: [n, q_heads, head_dim]; out: [n, q_heads, v_head_dim] of the same dtype; q_heads is a multiple of the KV
     heads, head h reads KV head h // (q_heads / kv_heads). A query attends to tokens starts[i] up to lengths[i], not
     included (int32 [n]; no starts: from 0); where there is none the result is zeros.
-    table: int32 [rows, width]; row i of it belongs to query i, or row rows[i] where `rows` (int32 [n]) is given.
-    splits: pieces that a sequence is cut into; workspace: their results, float32.
+    table: the caller's, int32 [n, width], row i for query i; or the pool's own tables, row rows[i] (int32 [n]). A row
+    outside the tables has no tokens, and no length reaches beyond width * block_size.
+    k_scale, v_scale: of 8-bit layouts without scales of their own, 1.0 elsewhere.
     """
 
     layer: int
     queries: StridedPlace
-    table: StridedPlace
-    rows: Place | None
-    lengths: Place
-    starts: Place | None
+    table: StridedPlace | TableMemory
+    rows: StridedPlace | None
+    lengths: StridedPlace
+    starts: StridedPlace | None
     out: StridedPlace
     softmax_scale: float
     k_scale: float = 1.0
     v_scale: float = 1.0
-    splits: int = 1
-    workspace: Buffer | None = None
 
 
 class KVKernels(Protocol):

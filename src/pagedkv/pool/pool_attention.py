@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
+from pagedkv.dtypes import COMPUTE_DTYPES
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels import DecodeBatch, StridedPlace, TableMemory
+from pagedkv.kv_layout import KVLayout
 from pagedkv.pool.pool_kv import PoolKV
 from pagedkv.streams import AnyStream
+from pagedkv.tables import BlockTables
 
 
 class PoolAttention(PoolKV):
     """A PoolKV that attention reads. See `DevicePool`."""
+
+    tables: BlockTables
 
     def decode_attention(
         self,
@@ -23,5 +32,93 @@ class PoolAttention(PoolKV):
         scales: tuple[float, float] = (1.0, 1.0),
         stream: AnyStream | None = None,
     ) -> None:
-        """Attention of one query token a sequence over the tokens that its block table names."""
-        raise NotImplementedError
+        """softmax(q K^T * softmax_scale) V into `out`, for one query token of each of n sequences.
+
+        queries: [n, q_heads, head_dim]; out: [n, q_heads, v_head_dim] of the same dtype: float32, float16 or bfloat16,
+        that of the layout unless it is an 8-bit one; any strides, elements contiguous. q_heads is a multiple of the KV
+        heads; head h reads KV head h // (q_heads / kv_heads). Query i attends to tokens starts[i] <= t < lengths[i]
+        (int32 [n]; no starts: from 0), found through `rows` (int32 [n], rows of `tables`) or `table` (int32 [n,
+        width]): give one of them. What a row of the table does not reach, and what is in no block of the pool, is left
+        out; where nothing is left the result is zeros. softmax_scale: None is 1 / sqrt(head_dim). scales: what stored K
+        and V are multiplied by in 8-bit layouts without scales of their own.
+
+        Put on `stream` (None: the compute stream) and not waited for: tensors must stay until it has passed. The same
+        inputs give the same bits. It may be captured into a graph, which keeps the address of `tables`: capture again
+        when they have grown. A GPU takes head sizes 64 and 128 and up to 16 query heads a KV head, the host any.
+        Raises InvalidArgumentError, nothing written, for a pool without K and V, a layer that is not there, tensors of
+        another format, shape, device or stride; BackendError if the pool is closed or lost.
+        """
+        self.ensure_usable("decode_attention")
+        layout = _layout(self.layout)
+        backend = self.backend
+        asked = backend.as_strided(queries, "queries", COMPUTE_DTYPES, 3)
+        target = backend.as_strided(out, "out", (asked.dtype,), 3, writable=True)
+        count = _check_shapes(layout, asked, target)
+        limits = _counted(backend.as_array(lengths, "lengths", ("int32",), 1), "lengths", count)
+        firsts = (
+            None if starts is None else _counted(backend.as_array(starts, "starts", ("int32",), 1), "starts", count)
+        )
+        cells, lines = self._cells(rows, table, count)
+        k_scale, v_scale = _check_scales(layout, scales)
+        layout.part_view(layer, "k", 1)  # refuses a layer that is not there
+        factor = 1 / math.sqrt(layout.head_dim) if softmax_scale is None else _number(softmax_scale, "softmax_scale")
+        batch = DecodeBatch(layer, asked, cells, lines, limits, firsts, target, factor, k_scale, v_scale)
+        queue = self._queue(stream)
+        self._guard("decode_attention", lambda: self.backend.kernels.decode_attention(self._memory, batch, queue))
+
+    def _cells(self, rows: object, table: object, count: int) -> tuple[StridedPlace | TableMemory, StridedPlace | None]:
+        if (rows is None) == (table is None):
+            raise InvalidArgumentError("give rows= (of the pool's tables) or table= (int32 [n, width]), one of them")
+        if rows is None:
+            return self._numbers("table", table, count, ndim=2), None
+        lines = self._numbers("rows", rows, count)
+        if self.tables.memory is None:
+            raise InvalidArgumentError("no plan with table updates has been applied; apply one before rows are read")
+        return self.tables.memory, lines
+
+    def _numbers(self, name: str, value: object, count: int, ndim: int = 1) -> StridedPlace:
+        place = self.backend.as_strided(value, name, ("int32",), ndim)
+        if place.shape[0] != count:
+            raise InvalidArgumentError(f"{name} has {place.shape[0]} entries for {count} queries; give {count}")
+        return place
+
+
+def _layout(layout: object) -> KVLayout:
+    if not isinstance(layout, KVLayout) or not layout.value_dim:
+        kind = "a latent layout" if isinstance(layout, KVLayout) else f"a pool of {type(layout).__name__}"
+        raise InvalidArgumentError(f"decode attention needs K and V; {kind} has none: give the pool a KVLayout with V")
+    return layout
+
+
+def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) -> int:
+    """The number of queries."""
+    count, heads, dim = queries.shape
+    kept = layout.dtype
+    if kept in COMPUTE_DTYPES and queries.dtype != kept:
+        raise InvalidArgumentError(f"queries are {queries.dtype}, K and V are {kept}; give queries of {kept}")
+    if dim != layout.head_dim or heads < 1 or heads % layout.num_kv_heads:
+        raise InvalidArgumentError(
+            f"queries have shape {queries.shape}; the layout has {layout.num_kv_heads} KV heads of {layout.head_dim} "
+            "elements: give [n, a multiple of the KV heads, head_dim]"
+        )
+    if out.shape != (count, heads, layout.value_dim):
+        raise InvalidArgumentError(f"out has shape {out.shape}; give {(count, heads, layout.value_dim)}")
+    return count
+
+
+def _check_scales(layout: KVLayout, scales: tuple[float, float]) -> tuple[float, float]:
+    try:
+        k_scale, v_scale = scales
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"scales is {scales!r}; give two numbers, of K and of V") from None
+    found = _number(k_scale, "the scale of K"), _number(v_scale, "the scale of V")
+    if found != (1.0, 1.0) and (layout.scales or layout.dtype in COMPUTE_DTYPES):
+        why = "has scales of its own" if layout.scales else f"keeps {layout.dtype}"
+        raise InvalidArgumentError(f"scales are {found}; this layout {why}, leave them at (1.0, 1.0)")
+    return found
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidArgumentError(f"{name} is {value!r}; give a finite number")
+    return float(value)
