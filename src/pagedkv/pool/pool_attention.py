@@ -54,10 +54,8 @@ class PoolAttention(PoolKV):
         asked = backend.as_strided(queries, "queries", COMPUTE_DTYPES, 3)
         target = backend.as_strided(out, "out", (asked.dtype,), 3, writable=True)
         count = _check_shapes(layout, asked, target)
-        limits = _counted(backend.as_array(lengths, "lengths", ("int32",), 1), "lengths", count)
-        firsts = (
-            None if starts is None else _counted(backend.as_array(starts, "starts", ("int32",), 1), "starts", count)
-        )
+        limits = self._numbers("lengths", lengths, count)
+        firsts = None if starts is None else self._numbers("starts", starts, count)
         cells, lines = self._cells(rows, table, count)
         k_scale, v_scale = _check_scales(layout, scales)
         layout.part_view(layer, "k", 1)  # refuses a layer that is not there
