@@ -92,5 +92,6 @@ void bind_sharing(nb::class_<KVCacheManager>& manager);
 void bind_admission(nb::class_<KVCacheManager>& manager);
 void bind_prefix_reuse(nb::class_<KVCacheManager>& manager);
 void bind_events(nb::module_& m);
+void bind_tensors(nb::module_& m);
 
 }  // namespace pagedkv::bindings

@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
     bind_plan(m);
     bind_events(m);
     bind_manager(m);
+    bind_tensors(m);
 }

@@ -652,3 +652,8 @@ class KVCacheManager:
     @property
     def prefix_caching(self) -> bool:
         """Whether contents are found again."""
+
+def dlpack_tensor(owner: object, address: int, shape: Sequence[int], strides: Sequence[int], format: tuple[int, int], device: tuple[int, int]) -> object:
+    """
+    An object with __dlpack__ over memory that `owner` keeps alive; strides in elements, format is DLPack's (type code, bits), device its (type, id). Checks nothing of the memory.
+    """
