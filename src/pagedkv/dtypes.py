@@ -49,7 +49,6 @@ _OTHER_NAMES = {
     "bf16": "bfloat16",
     "fp8": "float8_e4m3fn",
     "fp8_e4m3": "float8_e4m3fn",
-    "float8_e4m3": "float8_e4m3fn",
     "fp8_e5m2": "float8_e5m2",
 }
 
@@ -57,7 +56,8 @@ _OTHER_NAMES = {
 def dtype_of(value: object) -> DType:
     """The DType of a name ("bfloat16", "fp8"), or of a framework's dtype object (torch.bfloat16, np.float16).
 
-    Raises InvalidArgumentError for a format that keys and values are not stored in.
+    Raises InvalidArgumentError for a format that keys and values are not stored in. "float8_e4m3" is refused: where
+    it exists beside e4m3fn, it is another format.
     """
     name = value if isinstance(value, str) else str(getattr(value, "name", None) or getattr(value, "__name__", value))
     name = name.strip().lower().rpartition(".")[2]

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from os import PathLike
 from typing import Any, Literal, Self
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.dtypes import DTYPES, DType, dtype_of
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.layout import BlockLayout, Extents
+from pagedkv.layout import BlockLayout, Extents, place_of
 
 _SCALE = DTYPES["float32"]
+_ALIGNMENT = 256
 _SCALED = ("float8_e4m3fn", "float8_e5m2", "int8")
 
 
@@ -100,17 +102,22 @@ class KVLayout(BlockLayout):
         *,
         dtype: object = None,
         tensor_parallel: int = 1,
+        latent: bool = True,
         **options: Any,
     ) -> Self:
         """The layout of a Hugging Face model, from its config.json (a path or its folder) or that file's content.
 
-        dtype: None takes the model's own. tensor_parallel: ranks that share the heads; each rank's layout is the same,
-        and fewer KV heads than ranks are replicated. options: order, kv_layout, scales. Raises InvalidArgumentError for
-        a model type that is not known or a field that is missing or makes no sense.
+        dtype: None takes the model's own, float32 where it names none. tensor_parallel: ranks that share the heads;
+        each rank's layout is the same, and fewer KV heads than ranks are replicated. latent=False: DeepSeek's K and V
+        expanded for every head, as Transformers caches them. options: order, kv_layout, scales.
+        Layers with a sliding window are stored as full attention; a SlidingWindowWarning says how many.
+        Raises InvalidArgumentError for a model type that is not known or a field that is missing or makes no sense.
+        Reads one file at most, nothing from a network. See pagedkv.model_config.
         """
-        from pagedkv.model_config import read_shape
+        from pagedkv.model_config import read_shape, warn_of_windows
 
-        shape = read_shape(config, tensor_parallel)
+        shape = read_shape(config, tensor_parallel, latent=latent)
+        warn_of_windows(shape)
         return cls(
             shape.num_layers,
             shape.num_kv_heads,
@@ -125,6 +132,20 @@ class KVLayout(BlockLayout):
     def element(self) -> DType:
         """The format of K and V."""
         return DTYPES[self.dtype]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element of K and V."""
+        return self.element.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """The vector of every token and head of K and V starts at a multiple of this many bytes, at most 256, from the
+        pool's start. (A pool starts at a multiple of 256, one in adopted memory at a multiple of 16.)
+        """
+        # One block is the hardest case of a layer-major pool: more blocks only put more factors into the offsets.
+        vectors = (part.dim * part.dtype.itemsize for part in self.parts if part.dtype is self.element)
+        return gcd(_ALIGNMENT, self.layer_bytes, *vectors)
 
     @property
     def value_dim(self) -> int:
@@ -155,26 +176,28 @@ class KVLayout(BlockLayout):
         if self.order == "block":
             return BlockLayout.extents(self, num_blocks)
         total = self.pool_bytes(num_blocks)
+        count = total // self.block_bytes  # a Python int, also where NumPy's came in
         sizes = tuple(part.token_bytes * self.block_size for part in self.parts)
-        starts = tuple(num_blocks * sum(sizes[:i]) for i in range(len(sizes)))
+        starts = tuple(count * sum(sizes[:i]) for i in range(len(sizes)))
         return Extents(self.num_layers, total // self.num_layers, sizes, starts)
 
     def part_view(self, layer: int, name: str, num_blocks: int) -> PartView:
         """Part `name` of layer `layer` over all blocks. Raises InvalidArgumentError for what there is not."""
         index = whole_number(layer, "layer", maximum=self.num_layers - 1)
+        count = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
         place, part = self._part(name)
         before = sum(p.token_bytes for p in self.parts[:place]) * self.block_size
         size = part.token_bytes * self.block_size
         if self.order == "block":
             offset, block_stride = index * self.layer_bytes + before, self.block_bytes
         else:
-            offset, block_stride = num_blocks * (index * self.layer_bytes + before), size
+            offset, block_stride = count * (index * self.layer_bytes + before), size
         element = part.dtype.itemsize
         head, token = part.dim * element, part.token_bytes
-        shape: tuple[int, ...] = (num_blocks, self.block_size, part.heads, part.dim)
+        shape: tuple[int, ...] = (count, self.block_size, part.heads, part.dim)
         strides: tuple[int, ...] = (block_stride, token, head, element)
         if self.kv_layout == "HND":
-            shape = (num_blocks, part.heads, self.block_size, part.dim)
+            shape = (count, part.heads, self.block_size, part.dim)
             strides = (block_stride, head * self.block_size, head, element)
         last = 3 if name.endswith("_scale") else 4
         return PartView(part, offset, shape[:last], strides[:last])
@@ -182,12 +205,12 @@ class KVLayout(BlockLayout):
     def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
         """Bytes from the start of a pool of `num_blocks` blocks to head 0 of token `offset` of a block.
 
-        Raises InvalidArgumentError for the offset, layer or part; the caller has checked `block_id`.
+        Raises InvalidArgumentError for a block outside, the offset, layer or part.
         """
+        block, place = place_of(self, block_id, offset, num_blocks)
         view = self.part_view(layer, part, num_blocks)
-        place = whole_number(offset, "offset in the block", maximum=self.block_size - 1)
         token_axis = 1 if self.kv_layout == "NHD" else 2
-        return view.offset + block_id * view.strides[0] + place * view.strides[token_axis]
+        return view.offset + block * view.strides[0] + place * view.strides[token_axis]
 
     @property
     def _token_layer_bytes(self) -> int:

@@ -141,13 +141,20 @@ class OpaqueLayout(BlockLayout):
     def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
         """Bytes from the pool's start to token `offset` (0 .. block_size - 1) of a block.
 
-        Does not look at the pool's size: the caller has checked `block_id`. Raises InvalidArgumentError for the offset,
-        and for a layer or part: opaque tokens have layer 0, part "k" only.
+        Raises InvalidArgumentError for a block outside, the offset, and for a layer or part: opaque tokens have
+        layer 0, part "k" only.
         """
         if layer != 0 or part != "k":
             raise InvalidArgumentError(f"layer {layer!r}, part {part!r}: opaque tokens have layer 0, part 'k' only")
-        place = whole_number(offset, "offset in the block", maximum=self.block_size - 1)
-        return block_id * self.block_bytes + place * self.token_bytes
+        block, place = place_of(self, block_id, offset, num_blocks)
+        return block * self.block_bytes + place * self.token_bytes
+
+
+def place_of(layout: BlockLayout, block_id: int, offset: int, num_blocks: int) -> tuple[int, int]:
+    """(block id, offset in the block) as Python ints: NumPy's would wrap. Raises InvalidArgumentError outside."""
+    count = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
+    block = whole_number(block_id, "block id", maximum=count - 1)
+    return block, whole_number(offset, "offset in the block", maximum=layout.block_size - 1)
 
 
 def parse_bytes(size: object) -> int:
