@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from pagedkv.kernels import PoolMemory, TokenKV
+from collections.abc import Iterator
+
+from pagedkv.backends.host_buffer import own_buffer
+from pagedkv.backends.host_stream import own_stream
+from pagedkv.kernels import PoolMemory, StridedPlace, TokenKV
+from pagedkv.kernels.kv_reference import LayerPart, gather_part, layer_part, write_part
+from pagedkv.kv_layout import KVLayout
 from pagedkv.streams import Stream
 
 
 class HostKV:
-    """See `pagedkv.kernels.KVKernels`."""
+    """See `pagedkv.kernels.KVKernels`. Tensors are read and written when the work runs, as on a GPU."""
 
     def write_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
-        raise NotImplementedError
+        def run() -> None:
+            for part, given, scale in _parts(memory, tokens):
+                write_part(part, given.array, given.dtype, tokens.slots.array, scale)
+
+        own_stream(stream).enqueue(run)
 
     def gather_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
-        raise NotImplementedError
+        def run() -> None:
+            for part, out, scale in _parts(memory, tokens):
+                gather_part(part, tokens.slots.array, out.array, out.dtype, scale)
+
+        own_stream(stream).enqueue(run)
+
+
+def _parts(memory: PoolMemory, tokens: TokenKV) -> Iterator[tuple[LayerPart, StridedPlace, float]]:
+    """K, then V where there is one: its place in the pool, the caller's tensor, the layout-wide scale."""
+    assert isinstance(memory.layout, KVLayout)
+    rows = own_buffer(memory.buffer).array
+    for name, tensor, scale in (("k", tokens.k, tokens.k_scale), ("v", tokens.v, tokens.v_scale)):
+        if tensor is not None:
+            yield layer_part(rows, memory.layout, memory.num_blocks, tokens.layer, name), tensor, scale

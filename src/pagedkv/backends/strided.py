@@ -115,7 +115,7 @@ def _steps(extent: TensorExtent, wanted: Wanted) -> tuple[int, ...]:
         raise InvalidArgumentError(f"{describe(extent, wanted.name)}, at {extent.address:#x}; align its elements")
     if shape and shape[-1] > 1 and strides[-1] != size and 0 not in shape:
         raise InvalidArgumentError(f"{describe(extent, wanted.name)}; its last dimension must be contiguous")
-    if wanted.writable and _may_overlap(shape, strides, size):
+    if wanted.writable and 0 not in shape and _may_overlap(shape, strides, size):
         raise InvalidArgumentError(f"{describe(extent, wanted.name)}; elements that are written must not share memory")
     last = (1,) if shape else ()
     return tuple(stride // size for stride in strides[:-1]) + last
