@@ -22,6 +22,14 @@ class Buffer(Protocol):
         """Size in bytes."""
 
 
+@runtime_checkable
+class SharedBuffer(Buffer, Protocol):
+    """A buffer whose bytes can be seen in place by others."""
+
+    def share(self) -> tuple[tuple[int, int], object]:
+        """(DLPack's device type and id, an object that keeps the memory alive after the buffer is freed)."""
+
+
 class Event(Protocol):
     """A mark in a stream: it has happened once all the work put on that stream before it is done."""
 

@@ -1,7 +1,8 @@
 """Device memory as buffers: allocated here, or an engine's own memory adopted in place.
 
 Driver facts relied on: cuMemAlloc aligns to at least 256 bytes; cuMemFree waits for the whole device, so it is called
-only when a pool closes; cuPointerGetAttribute tells whose device a pointer is on.
+only when a pool closes, or later, with the last tensor over it; cuPointerGetAttribute tells whose device a pointer is
+on.
 """
 
 from __future__ import annotations
@@ -25,19 +26,45 @@ from pagedkv.streams import Buffer
 
 ALIGNMENT = 256
 ADOPTED_ALIGNMENT = 16
+_DLPACK_CUDA = 2
 _CUDA = Device(2)
 
 
+class _Allocation:
+    """Memory of our own: freed by `free`, else when nobody holds it any more, and at interpreter exit."""
+
+    def __init__(self, driver: Driver, address: int) -> None:
+        self._driver, self._address = driver, address
+        self._finalizer = weakref.finalize(self, _free, driver, address)
+
+    def free(self) -> None:
+        """Free it now, once; raises BackendError if the driver refuses."""
+        if self._finalizer.detach() is not None:
+            with self._driver.current():
+                self._driver.call("cuMemFree", self._address)
+
+
+class _Lease:
+    """What tensors over a buffer hold. It stands between them and the memory, so that the buffer can tell whether
+    anybody is left.
+    """
+
+    __slots__ = ("__weakref__", "_memory")
+
+    def __init__(self, memory: object) -> None:
+        self._memory = memory
+
+
 class CudaBuffer:
-    """A piece of device memory. `owner` keeps adopted memory alive; `owned` memory is freed by `release`."""
+    """A piece of device memory. `owner` keeps adopted memory alive; memory of our own is freed by `release`, or, where
+    tensors over it are left, with the last of them.
+    """
 
     def __init__(self, driver: Driver, address: int, nbytes: int, *, owner: object = None) -> None:
         self._driver = driver
         self._address, self._nbytes = address, nbytes
-        self._owner = owner
-        self._freed = False
-        # Frees what nobody released: when the buffer is dropped, and at interpreter exit.
-        self._finalizer = weakref.finalize(self, _free, driver, address) if owner is None else None
+        self._memory: object = _Allocation(driver, address) if owner is None else owner
+        self._lease: weakref.ref[_Lease] | None = None
 
     @property
     def address(self) -> int:
@@ -47,14 +74,26 @@ class CudaBuffer:
     def nbytes(self) -> int:
         return self._nbytes
 
+    def share(self) -> tuple[tuple[int, int], _Lease]:
+        """See `pagedkv.streams.SharedBuffer`. Raises BackendError once the buffer is freed."""
+        if self._memory is None:
+            raise BackendError(name="USE_AFTER_FREE", text="this device memory has been freed", call="CudaBuffer.share")
+        lease = self._lease() if self._lease is not None else None
+        if lease is None:
+            lease = _Lease(self._memory)
+            self._lease = weakref.ref(lease)
+        return (_DLPACK_CUDA, self._driver.ordinal), lease
+
     def release(self) -> None:
-        """Free owned memory, let go of adopted memory. Raises InvalidArgumentError the second time."""
-        if self._freed:
+        """Free memory of our own unless tensors over it are left, let go of adopted memory. Raises InvalidArgumentError
+        the second time.
+        """
+        if self._memory is None:
             raise InvalidArgumentError("this buffer has been freed already; free each buffer once")
-        self._freed, self._owner = True, None
-        if self._finalizer is not None and self._finalizer.detach() is not None:
-            with self._driver.current():
-                self._driver.call("cuMemFree", self._address)
+        memory, self._memory = self._memory, None
+        shared = self._lease is not None and self._lease() is not None
+        if isinstance(memory, _Allocation) and not shared:
+            memory.free()
 
 
 def _free(driver: Driver, address: int) -> None:

@@ -38,6 +38,10 @@ class HostBuffer:
             raise BackendError(name="USE_AFTER_FREE", text="this host memory has been freed", call="HostBuffer.array")
         return self._array
 
+    def share(self) -> tuple[tuple[int, int], Bytes]:
+        """See `pagedkv.streams.SharedBuffer`."""
+        return (1, 0), self.array
+
     def release(self) -> None:
         """Let go of the memory; views that somebody still holds keep it alive. Raises InvalidArgumentError
         the second time.
