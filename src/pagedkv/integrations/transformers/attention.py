@@ -1,0 +1,72 @@
+"""The attention implementation "pagedkv": decoding reads the blocks in place, all else is PyTorch's own attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.integrations.transformers.step import Step
+
+NAME = "pagedkv"
+# How `PagedCache.update` tells the attention function where K and V are: through the layer's keyword arguments.
+ARGUMENT = "pagedkv_layer"
+# What some models add to the scores; neither kernel knows it, and leaving it out would be wrong silently.
+_UNKNOWN = ("softcap", "s_aux")
+
+
+@dataclass(slots=True)
+class PagedLayer:
+    """K and V of one layer in one forward pass, not gathered."""
+
+    step: Step
+    layer: int
+
+    def attend(self, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None) -> torch.Tensor | None:
+        """See Step.attend."""
+        self.step.unread = None
+        return self.step.attend(self.layer, query, mask, scale)
+
+
+def register_attention() -> str:
+    """Make "pagedkv" known to Transformers, for `model.set_attn_implementation("pagedkv")`; returns that name.
+
+    With a PagedCache of the model, a step of one token a row attends over the pool's blocks in place. Prompts, chunks,
+    drafts and masks with holes are gathered for PyTorch's scaled dot product attention, as is every other cache. May be
+    called again. Attention with a soft cap or with sinks is refused (InvalidArgumentError): use "eager" there.
+    """
+    AttentionInterface.register(NAME, paged_attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    return NAME
+
+
+def paged_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """An attention function of Transformers: (output [batch, tokens, heads, dim], no weights)."""
+    paged: PagedLayer | None = options.pop(ARGUMENT, None)
+    for name in _UNKNOWN:
+        if options.get(name) is not None:
+            raise InvalidArgumentError(
+                f"this model's attention has {name}, which {NAME!r} does not compute; "
+                'use model.set_attn_implementation("eager")'
+            )
+    if paged is not None:
+        plain = not options.get("dropout") and options.get("position_bias") is None
+        out = paged.attend(query, attention_mask, options.get("scaling")) if plain else None
+        if out is not None:
+            return out, None
+        key, value = paged.step.gather(paged.layer)
+        paged.step.unread = None
+    result: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    return result
