@@ -11,8 +11,16 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pagedkv.kernels.launch_shapes import INLINE_CAPACITIES, SCAN_THREADS, TABLE_THREADS, copy_variants, row_shape
+from pagedkv.kernels.launch_shapes import (
+    INLINE_CAPACITIES,
+    SCAN_THREADS,
+    TABLE_THREADS,
+    copy_variants,
+    piece_variants,
+    row_shape,
+)
 from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, nvrtc_version
+from pagedkv.layout import Extents
 
 from .compiler import needs_nvrtc
 
@@ -23,22 +31,25 @@ _ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100"]
 _WIDTHS = [1, 2, 4, 8, 16]
 # Elements of a row on both sides of each choice; odd ones keep the access as narrow as the factor makes it.
 _WORDS = [1, 33, 65, 129, 257, 512, 513, 2048, 4096, 8 * 2048 + 1]
-_TABLE_KERNELS = ["scatter_table", "grow_table", "gather_table", "csr_indices", "fill_float", "verify_float"]
+_TABLE_KERNELS = ["scatter_table", "grow_table", "gather_table", "csr_indices"]
 
 
 def _copies() -> list[Macros]:
-    found = {tuple(macros.items()): macros for w in _WIDTHS for n in _WORDS for macros in copy_variants(w * n)}
-    return list(found.values())
+    whole = [macros for w in _WIDTHS for n in _WORDS for macros in copy_variants(w * n)]
+    pieces = [macros for w in _WIDTHS for n in _WORDS for macros in piece_variants(Extents(3, w, (w * n, w), (0, w)))]
+    return list({tuple(macros.items()): macros for macros in whole + pieces}.values())
 
 
 def _rows() -> list[Macros]:
     shapes = [row_shape(width * words, 1).macros for width in _WIDTHS for words in (1, 17, 257)]
-    return [{**macros, "POSITIONS": positions} for macros in shapes for positions in (0, 1)]
+    return [{**macros, "POSITIONS": at, "PIECES": pieces} for macros in shapes for at in (0, 1) for pieces in (0, 1)]
 
 
 def _variants() -> dict[str, list[Macros]]:
     variants: dict[str, list[Macros]] = {name: [{"THREADS": TABLE_THREADS}] for name in _TABLE_KERNELS}
     variants |= {"copy_blocks": _copies(), "scrub": _copies(), "fill_rows": _rows(), "verify_rows": _rows()}
+    floats: list[Macros] = [{"THREADS": TABLE_THREADS, "PIECES": pieces} for pieces in (0, 1)]
+    variants |= {"fill_float": floats, "verify_float": floats}
     variants["slots"] = [{"THREADS": TABLE_THREADS, "POSITION_BYTES": size} for size in (4, 8)]
     variants["scatter_inline"] = [{"THREADS": TABLE_THREADS, "CAPACITY": size} for size in INLINE_CAPACITIES]
     variants["csr_indptr"] = [{"THREADS": SCAN_THREADS}]

@@ -6,16 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pagedkv import KVLayout
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels.launch_shapes import (
     LARGEST_GRID_X,
+    LARGEST_GRID_Y,
     access_width,
     copy_shape,
     copy_variants,
     flat_grid,
+    piece_shape,
+    piece_variants,
     row_shape,
     table_grid,
 )
+from pagedkv.layout import Extents
 
 _KIB, _MIB = 1024, 1024 * 1024
 _SIZES = st.one_of(st.integers(1, 70_000), st.integers(1, 4096).map(lambda n: n * 1024), st.integers(1, 2**45))
@@ -41,6 +46,52 @@ def test_the_variants_named_beforehand_are_all_there_are(block_bytes: int, count
     variants = copy_variants(block_bytes)
     assert copy_shape(block_bytes, count).macros in variants
     assert len(variants) <= 3
+
+
+_EXTENTS = st.builds(
+    lambda groups, sizes, blocks: Extents(
+        groups, blocks * sum(sizes), tuple(sizes), tuple(blocks * sum(sizes[:i]) for i in range(len(sizes)))
+    ),
+    st.one_of(st.integers(1, 130), st.integers(1, 2**31 - 1)),
+    st.lists(_SIZES, min_size=1, max_size=4),
+    st.integers(1, 10_000),
+)
+
+
+@given(_EXTENTS, st.integers(1, 2**31 - 1), st.sampled_from([1, 2, 4, 8, 16]))
+def test_chunks_cover_every_piece(extents: Extents, count: int, alignment: int) -> None:
+    shape = piece_shape(extents, count, alignment)
+    macros, parts = shape.macros, len(extents.sizes)
+    chunk = macros["THREADS"] * macros["UNROLL"] * macros["VEC"]
+    stride = extents.group_stride if extents.groups > 1 else 0
+    assert all(number % macros["VEC"] == 0 for number in (*extents.sizes, *extents.starts, stride, alignment))
+    assert (shape.chunks_per_block - 1) * chunk < max(extents.sizes) <= shape.chunks_per_block * chunk
+    assert macros["TAIL"] == int(any(size % chunk for size in extents.sizes))
+    assert (macros["PIECES"], macros.get("PAIRS", 1), shape.pairs_a_cta) == (1, 1, 1)
+    assert shape.grid[0] == min(count, shape.blocks_a_launch) * shape.chunks_per_block
+    assert shape.grid[1] % parts == 0 < shape.grid[1] <= min(LARGEST_GRID_Y, extents.groups * parts)
+    assert shape.grid[0] <= LARGEST_GRID_X or shape.blocks_a_launch == 1
+
+
+@given(_EXTENTS, st.integers(1, 200_000))
+def test_the_variants_of_pieces_named_beforehand_are_all_there_are(extents: Extents, count: int) -> None:
+    variants = piece_variants(extents)
+    assert piece_shape(extents, count).macros in variants
+    assert len(variants) <= 3
+
+
+def test_pieces_of_a_model_get_the_shape_of_their_number() -> None:
+    """One block of an 8B model is 64 pieces of 32 KiB, enough for every SM; many fill the device with large chunks."""
+    extents = KVLayout(32, 8, 128, "bfloat16", 16, order="layer").extents(1000)
+    one, many = piece_shape(extents, 1), piece_shape(extents, 500)
+    assert (one.threads, one.grid) == (64, (4, 64, 1))
+    assert (many.threads, many.grid) == (1024, (500, 64, 1))
+    assert one.macros["VEC"] == many.macros["VEC"] == 16
+
+
+def test_more_groups_than_the_grid_has_room_for() -> None:
+    shape = piece_shape(Extents(100_000, 64, (16, 16, 16), (0, 16, 32)), 5)
+    assert shape.grid[1] == 65_535 // 3 * 3
 
 
 @pytest.mark.parametrize(
@@ -106,3 +157,9 @@ def test_sizes_that_make_no_sense(size: int, count: int) -> None:
         copy_shape(size, count)
     with pytest.raises(InvalidArgumentError):
         row_shape(size, count)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True, None])
+def test_counts_of_pieces_that_make_no_sense(count: object) -> None:
+    with pytest.raises(InvalidArgumentError):
+        piece_shape(KVLayout(2, 2, 8, "float16", 4, order="layer").extents(3), count)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pagedkv.kernels.launch_shapes import TABLE_THREADS, copy_shape
+from pagedkv import KVLayout
+from pagedkv.kernels.launch_shapes import TABLE_THREADS, copy_shape, piece_shape
 from pagedkv.kernels.loader import kernel_source
+from pagedkv.kernels.pieces import pieces_argument
 
 from .host_build import Argument, HostKernels, KernelFaultError
 
@@ -27,6 +29,23 @@ def test_a_copy_without_its_guard(host_kernels: HostKernels, source: int, destin
     arguments: list[Argument] = [pool, np.array([[source, destination]], np.int32), 4352, 1, 1]
     with pytest.raises(KernelFaultError, match=rf"use-after-poison[\s\S]*{access} of size"):
         host_kernels.launch("copy_blocks", macros, shape.grid, shape.threads, arguments)
+
+
+def test_a_smaller_piece_without_its_guard(host_kernels: HostKernels) -> None:
+    """Chunks of the largest piece's end read and write past the end of a smaller one: here past the pool's."""
+    layout = KVLayout(1, 1, 512, "float16", 16, order="layer", v_head_dim=256)
+    extents, pool = layout.extents(2), np.zeros(layout.pool_bytes(2), np.uint8)
+    shape = piece_shape(extents, 1)
+    assert shape.macros["TAIL"] == 0
+    source = kernel_source("copy_blocks")
+    planted = source.replace("if ((u64)chunk * (THREADS * UNROLL) >= words) return;", "")
+    assert planted != source
+    pairs, where = np.array([[0, 1]], np.int32), pieces_argument(extents).copy()
+    arguments: list[Argument] = [pool, pairs, where, shape.chunks_per_block, 1]
+    host_kernels.launch("copy_blocks", shape.macros, shape.grid, shape.threads, arguments)
+    program = host_kernels.build(planted, "copy_blocks", shape.macros)
+    with pytest.raises(KernelFaultError, match=r"use-after-poison[\s\S]*WRITE of size"):
+        host_kernels.launch(program, shape.macros, shape.grid, shape.threads, arguments)
 
 
 def test_a_column_that_is_not_checked(host_kernels: HostKernels) -> None:
