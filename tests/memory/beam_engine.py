@@ -15,9 +15,10 @@ import numpy as np
 
 from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
 from pagedkv.backends.host import HostBackend, HostStream
+from pagedkv.layout import Layout
 from pagedkv.pool.device_pool import AppliedPlan
 
-from . import pattern_by_hand
+from . import pattern_by_hand, pieces_by_hand
 from .engine import Action, Read
 
 TOKEN_BYTES = 8
@@ -46,11 +47,13 @@ class BeamEngine:
     """Carries out a script. Its subclasses in `beam_faults` each do one thing wrong."""
 
     pool_type: type[DevicePool] = DevicePool
+    layout: Layout = OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE)
 
     def __init__(self) -> None:
         self.backend = HostBackend(stepped=True)
         self.manager = KVCacheManager(NUM_BLOCKS, BLOCK_SIZE)
-        self.pool = self.pool_type(OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE), NUM_BLOCKS, device=self.backend)
+        self.memory = np.zeros(self.layout.pool_bytes(NUM_BLOCKS), np.uint8)
+        self.pool = self.pool_type(self.layout, NUM_BLOCKS, device=self.backend, memory=self.memory)
         stream = self.pool.stream
         assert isinstance(stream, HostStream)
         self.compute = stream
@@ -156,7 +159,8 @@ class BeamEngine:
             self._append([seq_id], [0])
             self.order_copy_behind_compute()
             arrived = self.pool.read_blocks(self._table(seq_id), stream=self.copy)
-            self.reads.append(Read(f"save of sequence {seq_id}", arrived, self._bytes(seq_id)))
+            places = self._places(len(self.tokens[seq_id]))
+            self.reads.append(Read(f"save of sequence {seq_id}", arrived, self._bytes(seq_id), places))
             self.manager.free([seq_id], after=self.free_behind(self._open_step))
             del self.tokens[seq_id]
 
@@ -198,18 +202,27 @@ class BeamEngine:
     def _put_kernel(self, seq_id: int) -> None:
         expected, row = self._bytes(seq_id), self.manager.row(seq_id)
         used = -(-len(self.tokens[seq_id]) // BLOCK_SIZE)
-        arrived = np.zeros(used * BLOCK_SIZE * TOKEN_BYTES, np.uint8)
+        count = len(self.tokens[seq_id])
+        arrived = np.zeros(count * TOKEN_BYTES, np.uint8)
 
         def kernel() -> None:
             blocks = self.pool.tables.array[row, :used].tolist() if used else []
-            for place, block in enumerate(blocks):
-                arrived.reshape(used, -1)[place] = self.pool.bytes_of(block)
+            slots = [blocks[at // BLOCK_SIZE] * BLOCK_SIZE + at % BLOCK_SIZE for at in range(count)]
+            pieces = [piece for slot in slots for piece in pieces_by_hand.token(self.layout, NUM_BLOCKS, slot)]
+            arrived[:] = np.concatenate([self.memory[:0], *(self.memory[start : start + n] for start, n in pieces)])
 
         self.compute.enqueue(kernel)
         self.reads.append(Read(f"kernel on sequence {seq_id}", arrived, expected))
 
     def _bytes(self, seq_id: int) -> bytes:
         return b"".join(pattern_by_hand.token(*token, TOKEN_BYTES) for token in self.tokens[seq_id])
+
+    def _places(self, count: int) -> list[int]:
+        """Where the bytes of `count` tokens are among those of their blocks."""
+        blocks = (at // BLOCK_SIZE * self.layout.block_bytes for at in range(count))
+        return [
+            block + byte for at, block in enumerate(blocks) for byte in pieces_by_hand.token_in_block(self.layout, at)
+        ]
 
     def _table(self, seq_id: int) -> list[int]:
         used = -(-len(self.tokens[seq_id]) // BLOCK_SIZE)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from pagedkv import DevicePool, StepPlan
+from pagedkv import DevicePool, KVLayout, StepPlan
 from pagedkv.backends.host import HostStream
 from pagedkv.pool.device_pool import AppliedPlan
 from pagedkv.streams import AnyStream
 
-from .beam_engine import BeamEngine
+from .beam_engine import BLOCK_SIZE, BeamEngine
 from .plans import HandMadePlan
 
 Entries = dict[tuple[int, int], int]  # (row, column) -> block
@@ -109,6 +110,47 @@ class CopiesOnAnUnorderedStream(BeamEngine):
     pool_type = UnorderedCopies
 
 
+class LayerMajorBeams(BeamEngine):
+    """Sound, over a pool in which each layer's K and V lie apart."""
+
+    layout = KVLayout(2, 1, 2, "int8", BLOCK_SIZE, order="layer")
+
+
+class CopiesOfTheFirstLayer(DevicePool):
+    """Copies on write leave out all layers but the first."""
+
+    def apply(self, plan: AppliedPlan, stream: AnyStream | None = None) -> None:
+        whole = self._memory
+        self._memory = replace(whole, extents=replace(whole.extents, groups=1))
+        super().apply(plan, stream)
+        self._memory = whole
+
+
+class FirstLayerCopied(LayerMajorBeams):
+    """An engine on a pool of that kind."""
+
+    pool_type = CopiesOfTheFirstLayer
+
+
+class KeysCopied(LayerMajorBeams):
+    """The copies are those of a pool whose layers have K only."""
+
+    def apply(self, plan: AppliedPlan) -> None:
+        pool, whole = self.pool, self.pool._memory
+        keys = replace(whole.extents, sizes=whole.extents.sizes[:1], starts=whole.extents.starts[:1])
+        pool._memory = replace(whole, extents=keys)
+        pool.apply(plan)
+        pool._memory = whole
+
+
+class LayerMajorCopiesSkipped(CopiesSkipped, LayerMajorBeams):
+    """Table updates are carried out, copies are not."""
+
+
+class LayerMajorSavedUnfenced(SavedUnfenced, LayerMajorBeams):
+    """The copy stream reads pieces that are not written yet."""
+
+
 BEAM_FAULTS = (
     CopiesSkipped,
     CopiesBehindTheWrites,
@@ -120,4 +162,8 @@ BEAM_FAULTS = (
     SavedUnfenced,
     SavedAndFreedAtOnce,
     CopiesOnAnUnorderedStream,
+    FirstLayerCopied,
+    KeysCopied,
+    LayerMajorCopiesSkipped,
+    LayerMajorSavedUnfenced,
 )

@@ -47,14 +47,18 @@ class WrongBytesError(AssertionError):
 
 @dataclass(frozen=True)
 class Read:
-    """A read put on a stream: what it was for, where its bytes arrive, and what they must be."""
+    """A read put on a stream: what it was for, where its bytes arrive, and what they must be; `places`: where among
+    those that arrive, if not at their start.
+    """
 
     what: str
     arrived: Bytes
     expected: bytes
+    places: Sequence[int] | None = None
 
     def check(self) -> None:
-        arrived = self.arrived.tobytes()[: len(self.expected)]
+        places = slice(len(self.expected)) if self.places is None else list(self.places)
+        arrived = self.arrived.reshape(-1)[places].tobytes()
         if arrived != self.expected:
             raise WrongBytesError(f"{self.what}: {arrived.hex()} arrived, {self.expected.hex()} was written")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from .beam_engine import BEAM_ACTIONS, BeamEngine
-from .beam_faults import BEAM_FAULTS
+from .beam_faults import BEAM_FAULTS, LayerMajorBeams
 from .engine import Action
 from .scripts import assert_found, every_read_is_right, scripts
 
@@ -20,6 +20,11 @@ SCRIPTS = scripts(BEAM_ACTIONS)
 @given(SCRIPTS)
 def test_every_sequence_reads_its_own_tokens(script: list[Action]) -> None:
     every_read_is_right(BeamEngine, script)
+
+
+@given(SCRIPTS)
+def test_every_sequence_reads_its_own_tokens_layer_by_layer(script: list[Action]) -> None:
+    every_read_is_right(LayerMajorBeams, script)
 
 
 @pytest.mark.parametrize("planted", BEAM_FAULTS, ids=lambda planted: planted.__name__)
