@@ -125,6 +125,9 @@ class SeparateLaunches:
     def prepare(self, memory: PoolMemory) -> None:
         """Nothing to compile here."""
 
+    def prepare_attention(self, memory: PoolMemory, batch: DecodeBatch, stream: Stream) -> None:
+        """Nothing to compile here, and no shape that is not taken."""
+
     def carry_out(
         self: Kernels,
         memory: PoolMemory,

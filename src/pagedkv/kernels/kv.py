@@ -63,5 +63,10 @@ class KVKernels(Protocol):
     def gather_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
         """Read K and V of each slot into tokens.k and tokens.v, converted; a skipped slot leaves zeros."""
 
+    def prepare_attention(self, memory: PoolMemory, batch: DecodeBatch, stream: Stream) -> None:
+        """Make ready what decode_attention needs; puts nothing on the stream. Raises InvalidArgumentError for a shape
+        that this device has no kernel for, BackendError when it cannot be compiled or memory is short.
+        """
+
     def decode_attention(self, memory: PoolMemory, batch: DecodeBatch, stream: Stream) -> None:
         """softmax(q K^T * softmax_scale) V for each query over its sequence's tokens."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from pagedkv.kernels.cubin_cache import FORMAT, read_cubin, write_cubin
 
 _DIRECTORY = Path(__file__).parent
 _STANDARD = "c++17"
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 
 def kernel_names() -> list[str]:
@@ -28,10 +30,14 @@ def kernel_names() -> list[str]:
 
 @cache
 def kernel_source(name: str) -> str:
-    """The CUDA C++ of the kernel. Raises InvalidArgumentError for a name that is none."""
+    """The CUDA C++ of the kernel, with what kernels share copied in. Raises InvalidArgumentError for no kernel's name.
+
+    Included here and not by NVRTC: the key of a cubin on disk is the whole source.
+    """
     if name not in kernel_names():
         raise InvalidArgumentError(f"there is no kernel {name!r}; there are {', '.join(kernel_names())}")
-    return (_DIRECTORY / f"{name}.cu").read_text(encoding="utf-8")
+    source = (_DIRECTORY / f"{name}.cu").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: (_DIRECTORY / found[1]).read_text(encoding="utf-8"), source)
 
 
 def compile_kernel(name: str, arch: str, macros: Mapping[str, int]) -> bytes:

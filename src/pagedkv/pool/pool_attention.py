@@ -62,6 +62,7 @@ class PoolAttention(PoolKV):
         factor = 1 / math.sqrt(layout.head_dim) if softmax_scale is None else _number(softmax_scale, "softmax_scale")
         batch = DecodeBatch(layer, asked, cells, lines, limits, firsts, target, factor, k_scale, v_scale)
         queue = self._queue(stream)
+        self.backend.kernels.prepare_attention(self._memory, batch, queue)  # what fails here has put nothing on it
         self._guard("decode_attention", lambda: self.backend.kernels.decode_attention(self._memory, batch, queue))
 
     def _cells(self, rows: object, table: object, count: int) -> tuple[StridedPlace | TableMemory, StridedPlace | None]:
