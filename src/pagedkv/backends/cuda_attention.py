@@ -175,7 +175,7 @@ def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int]) 
 
 
 def _parts(memory: PoolMemory, layout: KVLayout, layer: int) -> tuple[list[int], list[int]]:
-    """Addresses of K, V and their scales; strides in bytes of block, token and head, of K and of its scales. 0: none."""
+    """Addresses of K, V and scales; strides in bytes of block, token and head, of K and of its scales. 0: none."""
     addresses: list[int] = []
     strides: list[int] = []
     token, head = (1, 2) if layout.kv_layout == "NHD" else (2, 1)
