@@ -102,21 +102,19 @@ class KVLayout(BlockLayout):
         *,
         dtype: object = None,
         tensor_parallel: int = 1,
-        latent: bool = True,
         **options: Any,
     ) -> Self:
         """The layout of a Hugging Face model, from its config.json (a path or its folder) or that file's content.
 
         dtype: None takes the model's own, float32 where it names none. tensor_parallel: ranks that share the heads;
-        each rank's layout is the same, and fewer KV heads than ranks are replicated. latent=False: DeepSeek's K and V
-        expanded for every head, as Transformers caches them. options: order, kv_layout, scales.
+        each rank's layout is the same, and fewer KV heads than ranks are replicated. options: order, kv_layout, scales.
         Layers with a sliding window are stored as full attention; a SlidingWindowWarning says how many.
         Raises InvalidArgumentError for a model type that is not known or a field that is missing or makes no sense.
         Reads one file at most, nothing from a network. See pagedkv.model_config.
         """
         from pagedkv.model_config import read_shape, warn_of_windows
 
-        shape = read_shape(config, tensor_parallel, latent=latent)
+        shape = read_shape(config, tensor_parallel)
         warn_of_windows(shape)
         return cls(
             shape.num_layers,

@@ -43,13 +43,11 @@ class ModelShape:
     sliding_layers: int = 0
 
 
-def read_shape(
-    config: str | PathLike[str] | Mapping[str, Any], tensor_parallel: int = 1, *, latent: bool = True
-) -> ModelShape:
+def read_shape(config: str | PathLike[str] | Mapping[str, Any], tensor_parallel: int = 1) -> ModelShape:
     """The shape that a config.json (its path, its folder, its content, or Transformers' object of it) describes.
 
     tensor_parallel: ranks that share the KV heads: each has an equal share, or one head where there are more ranks than
-    heads (replicated); a latent vector is whole on every rank. latent=False: DeepSeek's K and V expanded for each head.
+    heads (replicated); a latent vector is whole on every rank.
     Raises InvalidArgumentError for an unknown model type (it names the fields), a missing field, a value that makes no
     sense, heads that the ranks cannot share. Modifies nothing.
     """
@@ -58,7 +56,7 @@ def read_shape(
     fields, family = _family(outer)
     dtype = next((str(f[key]) for f in (fields, outer) for key in ("dtype", "torch_dtype") if f.get(key)), None)
     layers = _number(fields, family.layers)
-    heads, head_dim, v_head_dim = family.read(fields, family, latent)
+    heads, head_dim, v_head_dim = family.read(fields, family)
     if v_head_dim:
         heads = _share(heads, ranks)
     return ModelShape(layers, heads, head_dim, v_head_dim, dtype or _DEFAULT_DTYPE, family.sliding(fields, layers))
@@ -82,7 +80,7 @@ Dims = tuple[int, int, int]
 class _Family:
     """How a family's config is read: `read` gives (KV heads, K's head size, V's head size)."""
 
-    read: Callable[[Fields, _Family, bool], Dims]
+    read: Callable[[Fields, _Family], Dims]
     layers: str = "num_hidden_layers"
     heads: str = "num_attention_heads"
     hidden: str = "hidden_size"
@@ -91,7 +89,7 @@ class _Family:
     sliding: Callable[[Fields, int], int] = lambda fields, layers: 0
 
 
-def _grouped(fields: Fields, family: _Family, latent: bool) -> Dims:
+def _grouped(fields: Fields, family: _Family) -> Dims:
     """K and V of one head size."""
     given = fields.get("head_dim")
     if given is None and family.own_head_dim:
@@ -104,21 +102,18 @@ def _grouped(fields: Fields, family: _Family, latent: bool) -> Dims:
     return kv_heads, dim, dim
 
 
-def _falcon(fields: Fields, family: _Family, latent: bool) -> Dims:
+def _falcon(fields: Fields, family: _Family) -> Dims:
     """One KV head, as many as heads, or (new decoder architecture) a number of its own."""
     new = fields.get("new_decoder_architecture") or False
     if not new and fields.get("multi_query", True):
         dim = _hidden_share(fields, family)
         return 1, dim, dim
-    return _grouped(fields, family, latent)
+    return _grouped(fields, family)
 
 
-def _latent(fields: Fields, family: _Family, latent: bool) -> Dims:
+def _latent(fields: Fields, family: _Family) -> Dims:
     """One vector: the compressed K and V, then the part of K that carries the position."""
-    if latent:
-        return 1, _number(fields, "kv_lora_rank") + _number(fields, "qk_rope_head_dim"), 0
-    k = _number(fields, "qk_nope_head_dim") + _number(fields, "qk_rope_head_dim")
-    return _number(fields, family.heads), k, _number(fields, "v_head_dim")
+    return 1, _number(fields, "kv_lora_rank") + _number(fields, "qk_rope_head_dim"), 0
 
 
 def _every_layer(fields: Fields, layers: int) -> int:
