@@ -2,6 +2,10 @@
 
 NB_MODULE(_core, m) {
     using namespace pagedkv::bindings;
+#ifdef NDEBUG
+    // What a framework keeps in its globals outlives the interpreter; that is no leak of ours to report to every user.
+    nb::set_leak_warnings(false);
+#endif
     m.doc() = "The C++ core of pagedkv: allocation, page tables, whole-batch sequence bookkeeping.";
     if (!import_numpy()) throw nb::python_error();
     bind_errors(m);
