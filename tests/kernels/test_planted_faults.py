@@ -58,7 +58,7 @@ def test_a_column_that_is_not_checked(host_kernels: HostKernels) -> None:
 
 def test_a_thread_that_skips_the_barrier(host_kernels: HostKernels) -> None:
     arguments: list[Argument] = [
-        np.zeros((1, 8), np.float32), np.zeros(1, np.int64), np.zeros(1, np.float32), 8, np.zeros(1, np.uint64)
+        np.zeros((1, 8), np.float32), np.zeros(1, np.int64), np.zeros(1, np.float32), 32, np.zeros(1, np.uint64)
     ]  # fmt: skip
     change = ("  if (wrong != 0) atomicAdd", "  if (threadIdx.x == 9) return;\n  if (wrong != 0) atomicAdd")
     with pytest.raises(KernelFaultError, match="barrier divergence: 255 of 256 threads"):
@@ -69,7 +69,7 @@ def test_shared_memory_that_nobody_cleared(host_kernels: HostKernels) -> None:
     """No fault, but a wrong count: a CTA finds garbage in shared memory, as on a GPU."""
     counter = np.zeros(1, np.uint64)
     arguments: list[Argument] = [
-        np.zeros((1, 8), np.float32), np.zeros(1, np.int64), np.zeros(1, np.float32), 8, counter
+        np.zeros((1, 8), np.float32), np.zeros(1, np.int64), np.zeros(1, np.float32), 32, counter
     ]  # fmt: skip
     _launch_planted(host_kernels, "verify_float", ("if (threadIdx.x == 0) wrong_of_block = 0;", ""), arguments)
     assert counter[0] == 0xA5A5A5A5A5A5A5A5

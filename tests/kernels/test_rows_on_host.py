@@ -121,7 +121,7 @@ def test_floats_of_whole_blocks(host_kernels: HostKernels, reverse: bool) -> Non
     expected = pool.copy()
     reference.fill_floats(expected, _IDS, values)
     grid, macros = (len(_IDS), 1), {"THREADS": TABLE_THREADS}
-    arguments = [pool, _IDS, values, pool.shape[1]]
+    arguments = [pool, _IDS, values, pool.shape[1] * 4]
     host_kernels.launch("fill_float", macros, grid, TABLE_THREADS, arguments, reverse=reverse)
     np.testing.assert_array_equal(pool, expected)
 

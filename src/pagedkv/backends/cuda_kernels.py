@@ -226,12 +226,9 @@ class CudaKernels(CudaKV, CudaAttention):
         queue = as_stream(self._driver, stream)
         given = (np.ascontiguousarray(block_ids, np.int64), np.ascontiguousarray(values, np.float32))
         types = (POINTER, POINTER, POINTER, _extent_type(memory.extents)) + (POINTER,) * len(more)
-        # The kernels count floats where a block is one extent, and bytes where it is not.
-        where = _extent_argument(memory.extents)
         with self._driver.current(), self.staging.uploaded(given, queue) as (ids, wanted):
             kernel = self.store.get(name, types, THREADS=TABLE_THREADS, **_piece_macro(memory.extents))
-            extent = where // 4 if isinstance(where, int) else where
-            arguments = (memory.buffer.address, ids, wanted, extent, *more)
+            arguments = (memory.buffer.address, ids, wanted, _extent_argument(memory.extents), *more)
             kernel.launch((len(block_ids), 1, 1), TABLE_THREADS, queue, *arguments)
 
 

@@ -19,6 +19,9 @@ the last word is cut to its low-order bytes. Per word one addition and, per toke
 check of bytes runs at the speed of memory. `mix` is a bijection, so the positions of one sequence never share a key,
 and no key is that of fresh zeros except by a chance of 2^-64. A block's pattern under a tag is that of one "token" of
 `block_bytes` bytes with `key(tag, -1)`, which no token has.
+
+Where a block lies in pieces (layout.py, `Extents`), its bytes are the pieces, one after another, and a token's bytes
+are its equal share of each piece, in the same order.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ class Kernels(KVKernels, Protocol):
     def fill_floats(
         self, memory: PoolMemory, block_ids: IntArray, values: npt.NDArray[np.float32], stream: Stream
     ) -> None:
-        """Write values[i] to every float32 of block block_ids[i]; block_bytes is a multiple of 4."""
+        """Write values[i] to every float32 of block block_ids[i]; every piece of a block is a multiple of 4 bytes."""
 
     def verify_floats(
         self,

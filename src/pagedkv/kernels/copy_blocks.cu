@@ -14,6 +14,8 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+#include "pieces.cuh"
+
 #if VEC == 16
 typedef uint4 word;
 #elif VEC == 8
@@ -28,32 +30,6 @@ typedef unsigned char word;
 
 #ifndef PAIRS
 #define PAIRS 1
-#endif
-
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 block_bytes
 #endif
 
 static __device__ __forceinline__ void copy_chunk(char* pool, const int* pairs, u64 block_bytes, u32 chunks_per_block,
@@ -106,6 +82,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     copy_chunk(start, pairs, pieces.sizes[part], chunks_per_block, n);
   }
 #else
-  copy_chunk(pool, pairs, block_bytes, chunks_per_block, n);
+  copy_chunk(pool, pairs, row_bytes, chunks_per_block, n);
 #endif
 }

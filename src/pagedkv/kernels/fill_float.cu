@@ -1,37 +1,12 @@
 // Writes values[i] to every float of block block_ids[i]; an id below 0 is skipped.
 //
 // Made for the self-test, where a reader wants to see plain numbers. Grid: n CTAs of THREADS threads.
-// Macros: THREADS, PIECES (default 0; 1: a block lies in pieces). block_floats = block_bytes / 4; block_bytes, and every
-// size of pieces, is a multiple of 4.
+// Macros: THREADS, PIECES (default 0; 1: a block lies in pieces). Every size is a multiple of 4.
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 block_floats
-#endif
+#include "pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     fill_float(float* pool, const long long* block_ids, const float* values, EXTENTS) {
@@ -48,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
   }
 #else
-  float* floats = pool + (u64)block * block_floats;
-  for (u64 at = threadIdx.x; at < block_floats; at += THREADS) floats[at] = value;
+  float* floats = pool + (u64)block * (row_bytes / 4);
+  for (u64 at = threadIdx.x; at < row_bytes / 4; at += THREADS) floats[at] = value;
 #endif
 }

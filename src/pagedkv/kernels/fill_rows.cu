@@ -10,6 +10,8 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+#include "pieces.cuh"
+
 #define GOLDEN 0x9E3779B97F4A7C15ull
 
 #if VEC == 16
@@ -39,32 +41,6 @@ static __device__ __forceinline__ element pattern(u64 key, u64 at) {
   return (element)((key + (byte / 8) * GOLDEN) >> (8 * (byte % 8)));
 #endif
 }
-
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of row i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 row_bytes
-#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     fill_rows(char* rows, const long long* owners, const long long* positions, const long long* indices, u64 n,

@@ -6,6 +6,8 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+#include "pieces.cuh"
+
 #if VEC == 16
 typedef uint4 word;
 #elif VEC == 8
@@ -16,32 +18,6 @@ typedef u32 word;
 typedef unsigned short word;
 #else
 typedef unsigned char word;
-#endif
-
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 block_bytes
 #endif
 
 static __device__ __forceinline__ void scrub_chunk(char* pool, const long long* block_ids, u64 block_bytes,
@@ -73,6 +49,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     scrub_chunk(start, block_ids, pieces.sizes[part], chunks_per_block);
   }
 #else
-  scrub_chunk(pool, block_ids, block_bytes, chunks_per_block);
+  scrub_chunk(pool, block_ids, row_bytes, chunks_per_block);
 #endif
 }

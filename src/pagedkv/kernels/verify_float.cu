@@ -5,31 +5,7 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of block i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 block_floats
-#endif
+#include "pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     verify_float(const float* pool, const long long* block_ids, const float* values, EXTENTS, u64* counter) {
@@ -51,8 +27,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       }
     }
 #else
-    const float* floats = pool + (u64)block * block_floats;
-    for (u64 at = threadIdx.x; at < block_floats; at += THREADS) wrong += floats[at] == value ? 0 : 1;
+    const float* floats = pool + (u64)block * (row_bytes / 4);
+    for (u64 at = threadIdx.x; at < row_bytes / 4; at += THREADS) wrong += floats[at] == value ? 0 : 1;
 #endif
   }
   if (wrong != 0) atomicAdd(&wrong_of_block, wrong);

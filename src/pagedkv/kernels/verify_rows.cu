@@ -7,6 +7,8 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+#include "pieces.cuh"
+
 #define GOLDEN 0x9E3779B97F4A7C15ull
 
 #if VEC == 16
@@ -36,32 +38,6 @@ static __device__ __forceinline__ bool differs(element found, u64 key, u64 at) {
   return found != (element)((key + (byte / 8) * GOLDEN) >> (8 * (byte % 8)));
 #endif
 }
-
-#ifndef PIECES
-#define PIECES 0
-#endif
-
-#if PIECES
-// Where the pieces lie (layout.py, Extents): piece p of row i in group g is sizes[p] bytes at
-// g * group_stride + starts[p] + i * sizes[p].
-struct pieces_t {
-  u64 sizes[4];
-  u64 starts[4];
-  u64 group_stride;
-  u64 groups;
-  u64 parts;
-};
-
-// Without it an argument that is indexed would be copied to every thread's own memory first; sm_70 and later have it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-#define IN_PLACE __grid_constant__
-#else
-#define IN_PLACE
-#endif
-#define EXTENTS const IN_PLACE pieces_t pieces
-#else
-#define EXTENTS u64 row_bytes
-#endif
 
 #if PIECES
 static __device__ __forceinline__ bool row_differs(const char* rows, u64 index, const pieces_t& pieces, u64 key) {
