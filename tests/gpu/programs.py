@@ -11,11 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from memory import pattern_by_hand
-from pagedkv import DevicePool, KVCacheManager, OpaqueLayout, StepPlan
+from memory import pattern_by_hand, pieces_by_hand
+from pagedkv import DevicePool, KVCacheManager, KVLayout, OpaqueLayout, StepPlan
+from pagedkv.layout import Layout
 
-LAYOUT = OpaqueLayout(40, 4)
+TOKEN_BYTES, BLOCK_SIZE = 40, 4
+LAYOUTS: dict[str, Layout] = {
+    "block-major": OpaqueLayout(TOKEN_BYTES, BLOCK_SIZE),
+    "layer-major": KVLayout(2, 2, 4, "int8", BLOCK_SIZE, order="layer", v_head_dim=6),
+}
 NUM_BLOCKS = 60
 IN_FLIGHT = 2
 MOST_SEQUENCES = 24
@@ -43,6 +49,7 @@ class Program:
     device: str
     seed: int
     pool_type: type[DevicePool] = DevicePool
+    order: str = "block-major"
     owners: dict[int, list[int]] = field(default_factory=dict)
     reported: set[int] = field(default_factory=set)
     pins: list[tuple[int, bytes]] = field(default_factory=list)
@@ -54,8 +61,9 @@ class Program:
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
-        self.manager = KVCacheManager(NUM_BLOCKS, LAYOUT.block_size)
-        self.pool = self.pool_type(LAYOUT, NUM_BLOCKS, device=self.device)
+        self.layout = LAYOUTS[self.order]
+        self.manager = KVCacheManager(NUM_BLOCKS, BLOCK_SIZE)
+        self.pool = self.pool_type(self.layout, NUM_BLOCKS, device=self.device)
         self.digest = hashlib.sha256()
 
     def run(self, steps: int) -> Result:
@@ -154,9 +162,9 @@ class Program:
 
     def pin(self, seq_id: int) -> None:
         written = self.owners[seq_id]
-        column = (len(written) - 1) // LAYOUT.block_size
+        column = (len(written) - 1) // BLOCK_SIZE
         block = int(self.manager.get_page_table(seq_id).entries[column])
-        first = column * LAYOUT.block_size
+        first = column * BLOCK_SIZE
         self.manager.allocator.increment_ref(block)
         self.pins.append((block, by_hand(written, first)))
 
@@ -175,9 +183,7 @@ class Program:
             assert self.pool.verify_tokens(names, positions, self.manager.slot_mapping(ids)) == 0
         self.verify_tables()
         for block, expected in self.pins:
-            held = self.pool.read_blocks([block])
-            self.pool.stream.synchronize()
-            assert held.tobytes()[: len(expected)] == expected, f"pinned block {block} was written"
+            assert self.tokens_of([block], len(expected)) == expected, f"pinned block {block} was written"
 
     def verify_tables(self) -> None:
         """The device's lines are the page tables, entry by entry."""
@@ -198,15 +204,20 @@ class Program:
         result = b""
         for seq_id in sorted(self.owners):
             expected = by_hand(self.owners[seq_id], 0)
-            held = self.pool.read_blocks(self.manager.get_page_table(seq_id).entries)
-            self.pool.stream.synchronize()
-            assert held.tobytes()[: len(expected)] == expected
+            assert self.tokens_of(self.manager.get_page_table(seq_id).entries, len(expected)) == expected
             result += expected
         return result
+
+    def tokens_of(self, blocks: npt.ArrayLike, nbytes: int) -> bytes:
+        """The first `nbytes` bytes of the tokens of these blocks, token by token."""
+        held = self.pool.read_blocks(blocks)
+        self.pool.stream.synchronize()
+        order = [byte for slot in range(BLOCK_SIZE) for byte in pieces_by_hand.token_in_block(self.layout, slot)]
+        return held[:, order].tobytes()[:nbytes]
 
 
 def by_hand(names: list[int], first: int) -> bytes:
     """What the tokens from `first` on hold."""
     return b"".join(
-        pattern_by_hand.token(names[position], position, LAYOUT.token_bytes) for position in range(first, len(names))
+        pattern_by_hand.token(names[position], position, TOKEN_BYTES) for position in range(first, len(names))
     )
