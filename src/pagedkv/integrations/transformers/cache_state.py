@@ -123,7 +123,7 @@ class CacheState:
 
     @property
     def peak_nbytes(self) -> int:
-        """The most bytes of blocks that were in use at a time. What `update` gathers is not counted: a layer's worth."""
+        """The most bytes of blocks that were in use at a time. What `update` gathers is not counted (one layer)."""
         return 0 if self._memory is None else self._memory.bytes_of(self.manager.get_stats().peak_allocated_blocks)
 
     def close(self) -> None:
