@@ -29,6 +29,8 @@ struct alignas(16) ulonglong2 {
     unsigned long long x, y;
 };
 
+inline unsigned int __float_as_uint(float value) { return __builtin_bit_cast(unsigned int, value); }
+inline float __uint_as_float(unsigned int bits) { return __builtin_bit_cast(float, bits); }
 inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
 extern uint3 threadIdx, blockIdx;

@@ -23,6 +23,7 @@ from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, 
 from pagedkv.layout import Extents
 
 from .compiler import needs_nvrtc
+from .kv_variants import kv_variants
 
 pytestmark = needs_nvrtc
 
@@ -53,6 +54,7 @@ def _variants() -> dict[str, list[Macros]]:
     variants["slots"] = [{"THREADS": TABLE_THREADS, "POSITION_BYTES": size} for size in (4, 8)]
     variants["scatter_inline"] = [{"THREADS": TABLE_THREADS, "CAPACITY": size} for size in INLINE_CAPACITIES]
     variants["csr_indptr"] = [{"THREADS": SCAN_THREADS}]
+    variants |= kv_variants()
     return variants
 
 

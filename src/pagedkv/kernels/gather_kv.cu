@@ -1,0 +1,89 @@
+// Reads K and V of n slots of one layer into tokens, converted to their format: the way back of write_kv.
+//
+// Work items, CTAs and macros as in write_kv, with GIVEN the format of the tokens that are written here and STORED the
+// layout's. SCALES: 1: numbers are multiplied by k_scale, v_scale; 2: by the scale of their token and head, float32 in
+// k_scales, v_scales. A slot below 0 or beyond the pool leaves zeros.
+#include "number_formats.cuh"
+
+#define GIVEN_BYTES (ELEMENTS * Format<GIVEN>::BYTES)
+#define STORED_BYTES (ELEMENTS * Format<STORED>::BYTES)
+
+static __device__ __forceinline__ Bits<GIVEN_BYTES> convert(const Bits<STORED_BYTES>& stored, float scale) {
+#if GIVEN == STORED && SCALES == 0
+  (void)scale;
+  return stored;
+#else
+  float values[ELEMENTS];
+  unpack<STORED, ELEMENTS>(stored, values);
+  if (SCALES) {
+#pragma unroll
+    for (int i = 0; i < ELEMENTS; ++i) values[i] *= scale;
+  }
+  return pack<GIVEN, ELEMENTS>(values);
+#endif
+}
+
+template <int DIM>
+static __device__ __forceinline__ void gather_part(const char* pool, u64 block_stride, const char* scales,
+                                                   u64 scale_stride, char* tokens, long long token_stride,
+                                                   long long head_stride, const long long* slots, u64 n,
+                                                   u64 total_slots, u32 cta, float scale) {
+  constexpr u32 OF_HEAD = DIM / ELEMENTS, OF_TOKEN = HEADS * OF_HEAD;
+  constexpr u64 ROW = (u64)DIM * Format<STORED>::BYTES;
+  constexpr u64 TOKEN = HND ? ROW : ROW * HEADS, HEAD = HND ? ROW * BLOCK_SIZE : ROW;
+  const u64 start = (u64)cta * (THREADS * UNROLL);
+  const u64 first = start / OF_TOKEN;
+  const u32 rest = (u32)(start % OF_TOKEN) + threadIdx.x;
+
+  u64 slot[UNROLL];
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const u64 token = first + (rest + i * THREADS) / OF_TOKEN;
+    slot[i] = token < n ? (u64)slots[token] : ~0ull;
+  }
+  Bits<STORED_BYTES> stored[UNROLL];
+  float factor[UNROLL];
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const u32 at = rest + i * THREADS;
+    const u32 head = at % OF_TOKEN / OF_HEAD;
+    stored[i] = {};
+    factor[i] = scale;
+    if (slot[i] < total_slots) {
+      const u64 block = slot[i] / BLOCK_SIZE, offset = slot[i] % BLOCK_SIZE;
+      stored[i] =
+          load<STORED_BYTES>(pool + block * block_stride + offset * TOKEN + head * HEAD + at % OF_HEAD * (u64)STORED_BYTES);
+      if constexpr (SCALES == 2)
+        factor[i] = *(const float*)(scales + block * scale_stride +
+                                    (HND ? head * (u64)BLOCK_SIZE + offset : offset * HEADS + head) * sizeof(float));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const u32 at = rest + i * THREADS;
+    const u64 token = first + at / OF_TOKEN;
+    const u32 head = at % OF_TOKEN / OF_HEAD;
+    if (token < n)
+      store<GIVEN_BYTES>(tokens + (long long)token * token_stride + head * head_stride + at % OF_HEAD * (u64)GIVEN_BYTES,
+                         slot[i] < total_slots ? convert(stored[i], factor[i]) : Bits<GIVEN_BYTES>{});
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    gather_kv(const char* k_pool, const char* v_pool, u64 k_block_stride, u64 v_block_stride, const char* k_scales,
+              const char* v_scales, u64 k_scale_stride, u64 v_scale_stride, char* k, char* v, long long k_token_stride,
+              long long k_head_stride, long long v_token_stride, long long v_head_stride, const long long* slots, u64 n,
+              u64 total_slots, u32 k_ctas, u32 k_scale, u32 v_scale) {
+  if (blockIdx.x < k_ctas) {
+    gather_part<K_DIM>(k_pool, k_block_stride, k_scales, k_scale_stride, k, k_token_stride, k_head_stride, slots, n,
+                       total_slots, blockIdx.x, __uint_as_float(k_scale));
+  } else {
+#if V_DIM > 0
+    gather_part<V_DIM>(v_pool, v_block_stride, v_scales, v_scale_stride, v, v_token_stride, v_head_stride, slots, n,
+                       total_slots, blockIdx.x - k_ctas, __uint_as_float(v_scale));
+#else
+    (void)v_pool, (void)v_block_stride, (void)v_scales, (void)v_scale_stride;
+    (void)v, (void)v_token_stride, (void)v_head_stride, (void)v_scale;
+#endif
+  }
+}
