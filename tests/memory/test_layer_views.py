@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pagedkv import DevicePool, KVLayout, OpaqueLayout
 from pagedkv.dtypes import DTYPES
 from pagedkv.errors import BackendError, InvalidArgumentError
-from pagedkv.pool.tensor_view import TensorView
+from pagedkv.pool.tensor_view import TensorView, ViewedMemory
 
 from .faulty_backend import FaultyBackend
 from .layouts import element_offsets, kv_layouts
@@ -192,8 +193,9 @@ def test_the_null_backend_has_addresses_and_no_bytes() -> None:
             view.jax,
             view.__dlpack__,
             view.__dlpack_device__,
+            lambda: np.asarray(view),
         ]
-        for call in (*calls, lambda: np.asarray(view)):
+        for call in calls:
             with pytest.raises(InvalidArgumentError, match="addresses without bytes"):
                 call()
         assert not hasattr(view, "__array_interface__")
@@ -210,6 +212,28 @@ def test_a_framework_that_is_not_installed_is_a_typed_error(monkeypatch: pytest.
                 call()
         with pytest.raises(InvalidArgumentError, match="GPU only"):
             view.cupy()
+
+
+def test_on_a_gpu_consumers_wait_and_are_told_the_stream() -> None:
+    """The protocols' rules about streams, without a GPU: nothing here looks at the memory."""
+    waited: list[int] = []
+    stream = SimpleNamespace(handle=0)
+    memory = ViewedMemory(object(), (2, 1), lambda: stream, waited.append)
+    view = TensorView((3, 4), (8, 1), "bfloat16", 2**40, memory)
+    assert view.__dlpack_device__() == (2, 1)
+    for asked in (None, 1, 2, 77, -1):
+        view.__dlpack__(stream=asked, max_version=(1, 0))
+    assert waited == [0, 1, 2, 77], "None is the default stream, -1 says that nobody shall wait"
+    described = {"shape": (3, 4), "strides": (16, 2), "typestr": "<u2", "data": (2**40, False), "version": 3}
+    assert view.__cuda_array_interface__ == described | {"stream": 1}, "0 is not allowed there, 1 means the same"
+    stream.handle = 77
+    assert view.__cuda_array_interface__["stream"] == 77
+    assert not hasattr(view, "__array_interface__")
+    for call in (view.numpy, lambda: np.asarray(view)):
+        with pytest.raises(InvalidArgumentError, match="device memory"):
+            call()
+    gone = replace(view, _memory=replace(memory, stream=lambda: None))
+    assert gone.__cuda_array_interface__["stream"] is None
 
 
 def test_jax_is_told_apart_before_it_is_imported() -> None:
