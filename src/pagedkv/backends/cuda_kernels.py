@@ -17,7 +17,7 @@ from pagedkv.arguments import IntArray
 from pagedkv.backends.cuda_attention import CudaAttention
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_kv import CudaKV
-from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore, LoadedKernel
+from pagedkv.backends.cuda_launch import I32, POINTER, U32, U64, KernelStore
 from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
 from pagedkv.backends.cuda_tables import TableKernels
@@ -25,7 +25,6 @@ from pagedkv.kernels import Place, PoolMemory, TableBatch, TableMemory, TokenBat
 from pagedkv.kernels.launch_shapes import (
     INLINE_CAPACITIES,
     TABLE_THREADS,
-    CopyShape,
     copy_shape,
     copy_variants,
     flat_grid,
@@ -39,6 +38,11 @@ from pagedkv.layout import Extents
 from pagedkv.streams import Buffer, Stream
 
 _PIECES = U64 * PIECES_WORDS  # struct pieces_t
+_BLOCK_TYPES = {
+    (name, contiguous): (POINTER, POINTER, U64 if contiguous else _PIECES, U32, *more)
+    for name, more in (("copy_blocks", (U32,)), ("scrub", ()))
+    for contiguous in (True, False)
+}
 _SCATTER = (POINTER, U64, POINTER, U32)
 _INLINE = {size: (POINTER, U64, U32, I32 * (3 * size)) for size in INLINE_CAPACITIES}
 _GROW = (POINTER, U64, U64, POINTER, U64, U64, I32)
@@ -57,7 +61,7 @@ class CudaKernels(CudaKV, CudaAttention):
         """Compile and load what `apply` needs, so that no step pays for it."""
         with self._driver.current():
             for macros in _copy_variants(memory):
-                self._block_kernel("copy_blocks", memory, macros)
+                self.store.get("copy_blocks", _BLOCK_TYPES["copy_blocks", memory.extents.contiguous], **macros)
             self.store.get("scatter_table", _SCATTER, THREADS=TABLE_THREADS)
             for capacity in INLINE_CAPACITIES:
                 self.store.get("scatter_inline", _INLINE[capacity], THREADS=TABLE_THREADS, CAPACITY=capacity)
@@ -167,17 +171,18 @@ class CudaKernels(CudaKV, CudaAttention):
         entries = np.ascontiguousarray(updates)
         kernel.launch(flat_grid(count), TABLE_THREADS, queue, table.buffer.address, table.width, count, entries)
 
-    def _block_kernel(self, name: str, memory: PoolMemory, macros: Mapping[str, int]) -> LoadedKernel:
-        types = (POINTER, POINTER, _extent_type(memory.extents), U32)
-        return self.store.get(name, (*types, U32) if name == "copy_blocks" else types, **macros)
-
     def _each_block(self, name: str, memory: PoolMemory, items: int, count: int, queue: CudaStream) -> None:
         """Launch copy_blocks or scrub over `count` items of 8 bytes each: a pair of int32 ids, an int64 id."""
-        shape = _copy_shape(memory, count)
+        extents = memory.extents
+        contiguous = extents.contiguous
+        where: int | npt.NDArray[np.uint64]
+        if contiguous:
+            where, shape = extents.sizes[0], copy_shape(extents.sizes[0], count, _alignment(memory))
+        else:
+            where, shape = pieces_argument(extents), piece_shape(extents, count, _alignment(memory))
         copying = name == "copy_blocks"
         a_cta = shape.pairs_a_cta if copying else 1
-        kernel = self._block_kernel(name, memory, shape.macros)
-        where = _extent_argument(memory.extents)
+        kernel = self.store.get(name, _BLOCK_TYPES[name, contiguous], **shape.macros)
         for start in range(0, count, shape.blocks_a_launch):
             part = min(shape.blocks_a_launch, count - start)
             grid = (-(-part // a_cta) * shape.chunks_per_block, shape.grid[1], 1)
@@ -243,12 +248,6 @@ def _alignment(memory: PoolMemory) -> int:
 def _row_alignment(memory: PoolMemory, extents: Extents) -> int:
     """What every row's address is a multiple of, as far as it is not already by the row's size."""
     return _alignment(memory) if extents.contiguous else gcd(_alignment(memory), extents.alignment)
-
-
-def _copy_shape(memory: PoolMemory, count: int) -> CopyShape:
-    if memory.extents.contiguous:
-        return copy_shape(memory.layout.block_bytes, count, _alignment(memory))
-    return piece_shape(memory.extents, count, _alignment(memory))
 
 
 def _copy_variants(memory: PoolMemory) -> list[Mapping[str, int]]:
