@@ -87,8 +87,8 @@ def _parameters(arguments: ast.arguments) -> str:
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     public = [(argument.arg, default) for argument, default in named if not argument.arg.startswith("_")]
     bare = ast.arguments(
-        posonlyargs=[ast.arg(a.arg) for a in arguments.posonlyargs if a.arg != "self"],
-        args=[ast.arg(a.arg) for a in arguments.args if a.arg != "self"],
+        posonlyargs=[ast.arg(a.arg) for a in arguments.posonlyargs if a.arg not in ("self", "cls")],
+        args=[ast.arg(a.arg) for a in arguments.args if a.arg not in ("self", "cls")],
         vararg=arguments.vararg and ast.arg(arguments.vararg.arg),
         kwonlyargs=[ast.arg(name) for name, _ in public],
         kw_defaults=[default for _, default in public],
