@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from os import PathLike
 from typing import Any, Literal, Self
@@ -153,11 +154,7 @@ class KVLayout(BlockLayout):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts of a layer in the order of their bytes."""
-        dims = [("k", self.head_dim), ("v", self.value_dim)]
-        found = [Part(name, self.element, self.num_kv_heads, dim) for name, dim in dims if dim]
-        if self.scales:
-            found += [Part(f"{part.name}_scale", _SCALE, self.num_kv_heads, 1) for part in found]
-        return tuple(found)
+        return _parts(self)
 
     @property
     def token_bytes(self) -> int:  # type: ignore[override]
@@ -183,22 +180,11 @@ class KVLayout(BlockLayout):
         """Part `name` of layer `layer` over all blocks. Raises InvalidArgumentError for what there is not."""
         index = whole_number(layer, "layer", maximum=self.num_layers - 1)
         count = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
-        place, part = self._part(name)
-        before = sum(p.token_bytes for p in self.parts[:place]) * self.block_size
-        size = part.token_bytes * self.block_size
-        if self.order == "block":
-            offset, block_stride = index * self.layer_bytes + before, self.block_bytes
-        else:
-            offset, block_stride = count * (index * self.layer_bytes + before), size
-        element = part.dtype.itemsize
-        head, token = part.dim * element, part.token_bytes
-        shape: tuple[int, ...] = (count, self.block_size, part.heads, part.dim)
-        strides: tuple[int, ...] = (block_stride, token, head, element)
-        if self.kv_layout == "HND":
-            shape = (count, part.heads, self.block_size, part.dim)
-            strides = (block_stride, head * self.block_size, head, element)
-        last = 3 if name.endswith("_scale") else 4
-        return PartView(part, offset, shape[:last], strides[:last])
+        if name not in (part.name for part in self.parts):
+            raise InvalidArgumentError(
+                f"part {name!r} is not there; give one of {', '.join(part.name for part in self.parts)}"
+            )
+        return _part_view(self, index, name, count)
 
     def token_offset(self, block_id: int, offset: int, num_blocks: int, layer: int = 0, part: str = "k") -> int:
         """Bytes from the start of a pool of `num_blocks` blocks to head 0 of token `offset` of a block.
@@ -214,12 +200,6 @@ class KVLayout(BlockLayout):
     def _token_layer_bytes(self) -> int:
         return sum(part.token_bytes for part in self.parts)
 
-    def _part(self, name: str) -> tuple[int, Part]:
-        for place, part in enumerate(self.parts):
-            if part.name == name:
-                return place, part
-        raise InvalidArgumentError(f"part {name!r} is not there; give one of {', '.join(p.name for p in self.parts)}")
-
     def _check_scales(self) -> None:
         if not isinstance(self.scales, bool):
             raise InvalidArgumentError(f"scales is {self.scales!r}; give True or False")
@@ -233,3 +213,34 @@ class KVLayout(BlockLayout):
                     f"{part.name} of a block is {part.token_bytes * self.block_size} bytes; its float32 scales need a "
                     "multiple of 4: use an even block_size or head_dim"
                 )
+
+
+# Every launch of a layer's kernels asks for these.
+@lru_cache(maxsize=64)
+def _parts(layout: KVLayout) -> tuple[Part, ...]:
+    dims = [("k", layout.head_dim), ("v", layout.value_dim)]
+    found = [Part(name, layout.element, layout.num_kv_heads, dim) for name, dim in dims if dim]
+    if layout.scales:
+        found += [Part(f"{part.name}_scale", _SCALE, layout.num_kv_heads, 1) for part in found]
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _part_view(layout: KVLayout, layer: int, name: str, num_blocks: int) -> PartView:
+    names = [part.name for part in layout.parts]
+    part = layout.parts[names.index(name)]
+    before = sum(p.token_bytes for p in layout.parts[: names.index(name)]) * layout.block_size
+    size = part.token_bytes * layout.block_size
+    if layout.order == "block":
+        offset, block_stride = layer * layout.layer_bytes + before, layout.block_bytes
+    else:
+        offset, block_stride = num_blocks * (layer * layout.layer_bytes + before), size
+    element = part.dtype.itemsize
+    head, token = part.dim * element, part.token_bytes
+    shape: tuple[int, ...] = (num_blocks, layout.block_size, part.heads, part.dim)
+    strides: tuple[int, ...] = (block_stride, token, head, element)
+    if layout.kv_layout == "HND":
+        shape = (num_blocks, part.heads, layout.block_size, part.dim)
+        strides = (block_stride, head * layout.block_size, head, element)
+    last = 3 if name.endswith("_scale") else 4
+    return PartView(part, offset, shape[:last], strides[:last])

@@ -214,6 +214,29 @@ def test_a_framework_that_is_not_installed_is_a_typed_error(monkeypatch: pytest.
             view.cupy()
 
 
+@pytest.mark.parametrize("error", [AssertionError, BufferError, RuntimeError, TypeError, ValueError])
+def test_what_a_framework_refuses_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    """PyTorch without CUDA, for one, ends in an AssertionError; our own errors stay as they are."""
+    raised: list[Exception] = [error("not compiled with CUDA"), BackendError("POOL_LOST", "lost", "__dlpack__")]
+
+    def from_dlpack(view: object, **options: object) -> None:
+        raise raised[0]
+
+    for module in ("torch", "jax", "jax.dlpack"):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(from_dlpack=from_dlpack))  # type: ignore[arg-type]
+    with DevicePool(KVLayout(1, 1, 4, "fp8", 2, order="layer"), 2, device="host") as pool:
+        view = pool.layer(0).k
+        for call in (view.torch, view.jax):
+            with pytest.raises(
+                InvalidArgumentError, match=r"does not take this float8_e4m3fn .*not compiled with CUDA"
+            ):
+                call()
+        del raised[0]
+        for call in (view.torch, view.jax):
+            with pytest.raises(BackendError, match="POOL_LOST"):
+                call()
+
+
 def test_on_a_gpu_consumers_wait_and_are_told_the_stream() -> None:
     """The protocols' rules about streams, without a GPU: nothing here looks at the memory."""
     waited: list[int] = []

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pagedkv._core import dlpack_tensor
 from pagedkv.dtypes import DTYPES, DType
-from pagedkv.errors import InvalidArgumentError
+from pagedkv.errors import InvalidArgumentError, PagedKVError
 from pagedkv.streams import Stream
 
 _CPU, _CUDA = 1, 2  # DLPack's device types
@@ -92,9 +92,9 @@ class TensorView:
         self._bytes("torch")
         torch = _framework("torch", "PyTorch")
         if self.itemsize > 1 or self.dtype == "int8":
-            return torch.from_dlpack(self)
+            return self._taken("PyTorch", lambda: torch.from_dlpack(self))
         # PyTorch takes 8-bit floats through DLPack from some version on; as bytes it takes them in all.
-        return torch.from_dlpack(_AsUnsigned(self)).view(getattr(torch, self.dtype))
+        return self._taken("PyTorch", lambda: torch.from_dlpack(_AsUnsigned(self)).view(getattr(torch, self.dtype)))
 
     def cupy(self) -> Any:
         """A cupy.ndarray; bfloat16 and 8-bit floats as unsigned integers. Pools on a GPU only; raises
@@ -104,7 +104,8 @@ class TensorView:
         if memory.device[0] != _CUDA:
             raise InvalidArgumentError("CuPy takes memory of a GPU only; use numpy() for a pool on the host")
         cupy = _framework("cupy", "CuPy")
-        return cupy.from_dlpack(self if self._element.storage == self.dtype else _AsUnsigned(self))
+        source = self if self._element.storage == self.dtype else _AsUnsigned(self)
+        return self._taken("CuPy", lambda: cupy.from_dlpack(source))
 
     def jax(self) -> Any:
         """A jax.Array over the same bytes, for compact views: those of a layout with order="layer", or of one block.
@@ -120,10 +121,7 @@ class TensorView:
                 'KVLayout with order="layer" and its k and v, or torch()'
             )
         dlpack = _framework("jax.dlpack", "JAX")
-        try:
-            return dlpack.from_dlpack(self, copy=False)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"JAX does not take {self.dtype} here in place ({error}); use torch()") from None
+        return self._taken("JAX", lambda: dlpack.from_dlpack(self, copy=False))
 
     def __dlpack__(
         self,
@@ -166,6 +164,18 @@ class TensorView:
         if self._memory is None:
             _no_bytes(what)
         return self._memory
+
+    def _taken(self, name: str, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except PagedKVError:
+            raise
+        except (AssertionError, BufferError, RuntimeError, TypeError, ValueError) as error:
+            # A framework built without CUDA, a format or an address that it does not know.
+            raise InvalidArgumentError(
+                f"{name} does not take this {self.dtype} tensor in place ({error}); use another framework, or a build "
+                "of it for the pool's device"
+            ) from None
 
     def _capsule(self, code: int, stream: int | None, **options: Any) -> Any:
         memory = self._bytes("__dlpack__")
