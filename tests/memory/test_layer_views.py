@@ -223,13 +223,11 @@ def test_what_a_framework_refuses_is_a_typed_error(monkeypatch: pytest.MonkeyPat
         raise raised[0]
 
     for module in ("torch", "jax", "jax.dlpack"):
-        monkeypatch.setitem(sys.modules, module, SimpleNamespace(from_dlpack=from_dlpack))  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(from_dlpack=from_dlpack))
     with DevicePool(KVLayout(1, 1, 4, "fp8", 2, order="layer"), 2, device="host") as pool:
         view = pool.layer(0).k
         for call in (view.torch, view.jax):
-            with pytest.raises(
-                InvalidArgumentError, match=r"does not take this float8_e4m3fn .*not compiled with CUDA"
-            ):
+            with pytest.raises(InvalidArgumentError, match=r"take this float8_e4m3fn .*not compiled with CUDA"):
                 call()
         del raised[0]
         for call in (view.torch, view.jax):
