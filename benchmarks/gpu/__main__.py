@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import copy_rate, decode_attention, few_blocks, first_use, host_time, large_pool
+from benchmarks.gpu import copy_rate, decode_attention, few_blocks, first_use, host_time, kv_rate, large_pool
 from benchmarks.gpu.device import describe_gpu, describe_packages
 from benchmarks.machine import describe_machine, describe_versions, git_commit
 from benchmarks.report import Benchmark, Row, Settings
@@ -25,6 +25,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     copy_rate.BENCHMARK,
     few_blocks.BENCHMARK,
     large_pool.BENCHMARK,
+    kv_rate.BENCHMARK,
     decode_attention.BENCHMARK,
 )
 
