@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
@@ -166,6 +168,14 @@ def test_a_view_is_frozen_and_says_what_it_is() -> None:
             view.shape = ()  # type: ignore[misc]
         with pytest.raises(FrozenInstanceError):
             pool.layer(0).k = view  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, pickle.dumps])
+def test_a_view_is_neither_copied_nor_pickled(duplicate: Callable[[object], object]) -> None:
+    """A deep copy would keep other bytes alive than those it points at."""
+    refusal = pytest.raises(InvalidArgumentError, match="copy or pickle a tensor made from it")
+    with DevicePool(LAYOUT, 3, device="host") as pool, refusal:
+        duplicate(pool.layer(0).k)
 
 
 @pytest.mark.parametrize("layer", [-1, 2, 0.0, "0", None, True])

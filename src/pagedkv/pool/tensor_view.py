@@ -156,6 +156,10 @@ class TensorView:
         handle = None if stream is None else int(getattr(stream, "handle", 0)) or 1  # the interface has 1 for default
         return self._interface() | {"stream": handle}
 
+    def __reduce__(self) -> NoReturn:
+        # A deep copy would hold a copy of the bytes, and point at the originals.
+        raise InvalidArgumentError("a view is a place in this process's memory; copy or pickle a tensor made from it")
+
     @property
     def _element(self) -> DType:
         return DTYPES[self.dtype]
