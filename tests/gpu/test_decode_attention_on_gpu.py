@@ -126,7 +126,7 @@ def test_long_sequences_in_pieces_give_the_same_bits_every_time(torch: Any, dtyp
     layout = KVLayout(1, 2, 128, dtype, 16)
     batch = AttentionBatch(layout, [Span(20_000), Span(3), Span(7_777, 1_003), Span(0)], ratio, seed=ratio)
     slots = 4 * torch.cuda.get_device_properties(0).multi_processor_count
-    assert pieces_for(4, (2 * ratio, 2), batch.width * 16, slots) > 8
+    assert pieces_for(4 * 2, 4 * 2 * ratio, batch.width * 16, slots) > 8
     on_gpu = OnGpu(torch, batch)
     first = on_gpu.run()
     assert error_of(first, dtype, batch.expected) < TOLERANCES[dtype]

@@ -22,6 +22,7 @@ from pagedkv.kernels.launch_shapes import (
 from pagedkv.kernels.loader import compile_source, kernel_names, kernel_source, nvrtc_version
 from pagedkv.layout import Extents
 
+from .attention_variants import FIRST_ARCHITECTURE, attention_variants
 from .compiler import needs_nvrtc
 from .kv_variants import kv_variants
 
@@ -55,6 +56,7 @@ def _variants() -> dict[str, list[Macros]]:
     variants["scatter_inline"] = [{"THREADS": TABLE_THREADS, "CAPACITY": size} for size in INLINE_CAPACITIES]
     variants["csr_indptr"] = [{"THREADS": SCAN_THREADS}]
     variants |= kv_variants()
+    variants |= attention_variants()
     return variants
 
 
@@ -84,6 +86,8 @@ def test_the_rows_kernels_have_every_width_and_number_of_lanes() -> None:
 @pytest.mark.parametrize("arch", _ARCHITECTURES)
 @pytest.mark.parametrize("name", kernel_names())
 def test_compiles_without_spills(name: str, arch: str) -> None:
+    if int(arch[3:]) < int(FIRST_ARCHITECTURE.get(name, "sm_0")[3:]):
+        pytest.skip(f"{name} is for {FIRST_ARCHITECTURE[name]} and later")
     for macros in _variants()[name]:
         log = _compile(name, arch, macros)
         figures = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
@@ -97,4 +101,6 @@ def test_the_oldest_architecture_of_the_compiler_at_hand() -> None:
     if nvrtc_version() >= (13, 0):
         pytest.skip("NVRTC 13 starts at sm_75; sm_50 needs NVRTC 12")
     for name, macros in _all():
+        if name in FIRST_ARCHITECTURE:
+            continue
         assert compile_source(kernel_source(name), f"{name}.cu", "sm_50", macros).startswith(b"\x7fELF")

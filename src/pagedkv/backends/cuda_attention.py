@@ -63,9 +63,10 @@ class _Plan:
     """What one launch needs, loaded and allocated."""
 
     kernel: LoadedKernel
-    merge: LoadedKernel | None
-    pieces: int
-    workspace: int
+    head_groups: int
+    pieces: int = 1
+    merge: LoadedKernel | None = None
+    workspace: int = 0
 
 
 class _Decode:
@@ -105,7 +106,7 @@ class _Decode:
         weights = plan.workspace + MOST_LINES * dim * 4
         argument = np.frombuffer(_packed(memory, batch, (plan.workspace, weights)), np.uint64)
         with self._driver.current():
-            plan.kernel.launch((count * layout.num_kv_heads, plan.pieces, 1), THREADS, stream, argument)
+            plan.kernel.launch((count * layout.num_kv_heads, plan.pieces, plan.head_groups), THREADS, stream, argument)
             if plan.merge is not None:
                 out = batch.out
                 where = (out.address, *out.strides[:2], batch.v_scale)
@@ -117,16 +118,17 @@ class _Decode:
         count, heads, width = sizes
         variant = decode_variant(shape, self._capability)
         slots = self._processors * variant.ctas
-        pieces = pieces_for(count, (heads, kv_heads), width * shape.block_size, slots) if count else 1
+        items, tokens = count * kv_heads * variant.head_groups, width * shape.block_size
+        pieces = pieces_for(items, count * heads, tokens, slots) if count else 1
         with self._driver.current(), _Unchecked(self._driver):
             kernel = self._store.get(variant.kernel, _KERNEL, **variant.macros)
             if pieces == 1:
-                return _Plan(kernel, None, 1, 0)
+                return _Plan(kernel, variant.head_groups)
             macros = {name: variant.macros[name] for name in ("HEAD_DIM", "QUERY")}
             merge = self._store.get("decode_merge", _MERGE, **macros)
             if stream.handle not in self._workspaces:
                 self._workspaces[stream.handle] = allocate(self._driver, WORKSPACE_BYTES)
-            return _Plan(kernel, merge, pieces, self._workspaces[stream.handle].address)
+            return _Plan(kernel, variant.head_groups, pieces, merge, self._workspaces[stream.handle].address)
 
 
 class _Unchecked:

@@ -42,11 +42,12 @@ class DecodeShape:
 
 @dataclass(frozen=True, slots=True)
 class DecodeVariant:
-    """A kernel, its macros, and how many of its CTAs an SM holds."""
+    """A kernel, its macros, how many of its CTAs an SM holds, and how many share the query heads of a KV head."""
 
     kernel: str
     macros: Mapping[str, int]
     ctas: int
+    head_groups: int = 1
 
 
 def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
@@ -69,22 +70,22 @@ def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> D
         ctas = 2 if heads == 16 else 3 if shape.head_dim == 128 else 4
         sizes = {"HEAD_DIM": shape.head_dim, "HEADS": heads, "WHOLE": int(shape.block_size % _TILE == 0)}
         return DecodeVariant("decode_tensor", {**sizes, **formats, "CTAS": ctas}, ctas)
-    heads = 1 << (shape.ratio - 1).bit_length()
-    ctas = {16: 2, 8: 3}.get(heads, 4)
+    # More heads than 8 would not fit a thread's registers.
+    heads = min(8, 1 << (shape.ratio - 1).bit_length())
+    ctas = 2 if heads == 8 else 4
     sizes = {"HEAD_DIM": shape.head_dim, "HEADS": heads, "SCALES": int(shape.scales)}
-    return DecodeVariant("decode_attention", {**sizes, **formats, "CTAS": ctas}, ctas)
+    return DecodeVariant("decode_attention", {**sizes, **formats, "CTAS": ctas}, ctas, -(-shape.ratio // heads))
 
 
 @lru_cache(maxsize=1024)
-def pieces_for(sequences: int, heads: tuple[int, int], tokens: int, slots: int) -> int:
-    """Pieces to cut each of `sequences` sequences of at most `tokens` tokens into, where `slots` CTAs run at a time.
+def pieces_for(items: int, lines: int, tokens: int, slots: int) -> int:
+    """Pieces to cut each sequence of at most `tokens` tokens into, where `slots` CTAs run at a time.
 
-    heads: (query heads, KV heads). The fewest that leave almost no slot without work in the last round; more where a
-    piece would be very long; never more than the workspace has lines for.
+    items: CTAs of sequences in one piece; lines: of the workspace that a piece of each takes, one a query head. The
+    fewest pieces that leave almost no slot without work in the last round; more where a piece would be very long; never
+    more than the workspace has lines for.
     """
-    query_heads, kv_heads = heads
-    items = sequences * kv_heads
-    most = min(-(-tokens // SMALLEST_PIECE), MOST_LINES // (sequences * query_heads), _LARGEST_GRID_Y)
+    most = min(-(-tokens // SMALLEST_PIECE), MOST_LINES // lines, _LARGEST_GRID_Y)
     if most <= 1:
         return 1
     fewest = min(most, -(-tokens // _LONGEST_PIECE))

@@ -1,12 +1,13 @@
 // softmax(q K^T) V for one query token a sequence, over the blocks that a table names: any format, in float32.
 //
-// A CTA takes one sequence, one KV head with all its query heads, and one of `splits` pieces of the tokens; it ends with
-// the result in `out`, or with a piece's sums, maximum and weight in the workspace for decode_merge.cu. HEAD_DIM / 4
-// lanes share a token; whoever keeps sums of its own has them added in a fixed order: the same inputs give the same bits.
+// A CTA takes one sequence, one KV head with up to HEADS of its query heads, and one of `splits` pieces of the tokens; it
+// ends with the result in `out`, or with a piece's sums, maximum and weight in the workspace for decode_merge.cu.
+// HEAD_DIM / 4 lanes share a token; whoever keeps sums of its own has them added in a fixed order: the same inputs give
+// the same bits.
 // No table entry at or beyond `width` is read; an id outside the pool is not followed; what is masked is never added,
 // whatever its bytes are. Everything read is on the device, so the launch may be captured into a graph and replayed.
-// Grid: (n * kv_heads, splits) CTAs of 128 threads. Macros: HEAD_DIM (64, 128), HEADS (query heads held: 1, 2, 4, 8,
-// 16), QUERY and STORED (dtypes.DType.number), SCALES (1: one a token and head), CTAS (an SM).
+// Grid: (n * kv_heads, splits, ceil(query heads a KV head / HEADS)) CTAs of 128 threads. Macros: HEAD_DIM (64, 128),
+// HEADS (1, 2, 4, 8), QUERY and STORED (dtypes.DType.number), SCALES (1: one a token and head), CTAS (an SM).
 
 #define LANES (HEAD_DIM / 4)
 #define PARTS (32 / LANES)
@@ -47,10 +48,10 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
   float q[HEADS][4], sums[HEADS][4] = {}, maxima[HEADS], weights[HEADS] = {};
 #pragma unroll
   for (int h = 0; h < HEADS; ++h) {
-    const element* from = b.queries + (i64)i * b.query_stride + (i64)(kv_head * b.group + h) * b.query_head_stride;
+    const element* from = b.queries + (i64)i * b.query_stride + (i64)(kv_head * b.group + first_head() + h) * b.query_head_stride;
     maxima[h] = NEVER;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) q[h][e] = h < b.group ? to_float(from[lane * 4 + e]) * (float)b.score_scale : 0;
+    for (int e = 0; e < 4; ++e) q[h][e] = first_head() + h < b.group ? to_float(from[lane * 4 + e]) * (float)b.score_scale : 0;
   }
   const u32 first = piece.begin + state / PARTS * PARTS * STEP;
   for (u32 base = first; base < piece.end; base += STATES * STEP) {

@@ -99,6 +99,8 @@ __device__ __forceinline__ bool find(const batch_t& b, int id, u32 position, u64
   return there;
 }
 
+// Of the KV head's query heads, the first that this CTA takes.
+__device__ __forceinline__ u32 first_head() { return blockIdx.z * HEADS; }
 
 struct sums_t {
   float sums[STATES][HEADS][PITCH];
@@ -107,8 +109,9 @@ struct sums_t {
 
 // Adds a CTA's sums in order, and writes its result, or its share of it.
 __device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, const sums_t& all) {
-  for (u32 at = threadIdx.x; at < b.group * HEAD_DIM; at += WARPS * 32) {
-    const u32 head = at / HEAD_DIM, dim = at % HEAD_DIM, q_head = kv_head * (u32)b.group + head;
+  const u32 heads = (u32)b.group - first_head() < HEADS ? (u32)b.group - first_head() : HEADS;
+  for (u32 at = threadIdx.x; at < heads * HEAD_DIM; at += WARPS * 32) {
+    const u32 head = at / HEAD_DIM, dim = at % HEAD_DIM, q_head = kv_head * (u32)b.group + first_head() + head;
     float largest = NEVER, weight = 0, sum = 0;
 #pragma unroll
     for (int s = 0; s < STATES; ++s) largest = fmaxf(largest, all.maxima[s][head]);
