@@ -24,7 +24,8 @@ class LayerViews:
 
     FlashInfer takes `kv`, or the tuple (k, v), as its paged cache, with its kv_layout the layout's: [blocks, 2,
     block_size, heads, head_dim] in NHD. FlashAttention takes k and v of an NHD layout beside a block table: [blocks,
-    block_size, heads, head_dim]. Both go by the strides, so both orders of blocks and layers do.
+    block_size, heads, head_dim], with a block_size of a multiple of 256 in its version 2. Both go by the strides, so
+    both orders of blocks and layers do.
     """
 
     k: TensorView
