@@ -18,6 +18,8 @@ from pagedkv.backends.cuda_memory import CudaBuffer
 from pagedkv.backends.host import HostBackend
 from pagedkv.errors import BackendError, InvalidArgumentError
 
+from .faulty_backend import FaultyBackend
+
 LAYOUT = KVLayout(2, 2, 8, "float16", 4)
 
 
@@ -195,3 +197,35 @@ def test_adopted_device_memory_is_never_freed_and_stays_with_its_tensors(driver:
     gc.collect()
     assert gone() is None
     assert driver.freed == []
+
+
+def test_a_consumers_stream_is_held_back_behind_the_pools() -> None:
+    """What `__dlpack__` does on a GPU, on streams that can be stepped."""
+    backend = HostBackend(stepped=True)
+    with DevicePool(LAYOUT, 3, device=backend) as pool:
+        consumer = backend.stream()
+        pool.fill_blocks([0], 1)
+        pool._hold_back(pool.stream)
+        assert pool.stream.pending == 1, "the pool's own stream needs no event"  # type: ignore[attr-defined]
+        pool._hold_back(consumer)
+        consumer.enqueue(lambda: None)
+        assert consumer.blocked
+        pool.stream.synchronize()
+        assert not consumer.blocked
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_stream_that_fails_to_wait_does_not_lose_the_pool(at: int) -> None:
+    backend = FaultyBackend()
+    pool = DevicePool(LAYOUT, 3, device=backend)
+    consumer = backend.stream()
+    backend.faults.fail_at = len(backend.faults.calls) + at
+    with pytest.raises(BackendError, match="INJECTED_FAULT"):
+        pool._hold_back(consumer)
+    backend.faults.fail_at = 0
+    assert pool.failure is None
+    pool.fill_blocks([0], 1)
+    assert pool.verify_blocks([0], 1) == 0
+    pool.close()
+    with pytest.raises(BackendError, match="POOL_CLOSED"):
+        pool._hold_back(consumer)

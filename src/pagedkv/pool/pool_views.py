@@ -9,7 +9,7 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.kv_layout import KVLayout, PartView
 from pagedkv.pool.pool_bytes import PoolBytes
 from pagedkv.pool.tensor_view import TensorView, ViewedMemory
-from pagedkv.streams import SharedBuffer, Stream
+from pagedkv.streams import AnyStream, SharedBuffer, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,16 @@ class PoolViews(PoolBytes):
 
         return ViewedMemory(owner, device, stream, order)
 
-    def _hold_back(self, handle: int) -> None:
+    def _hold_back(self, stream: AnyStream) -> None:
         """Later work on a stream waits for all work so far on the compute stream."""
-        second = self.backend.as_stream(handle)
+        self.ensure_usable("__dlpack__")
+        second = self.backend.as_stream(stream)
         if second == self._stream:
             return
+        # No _guard: that a caller's stream is none, or is being captured, is no reason to lose the pool.
         event = self.backend.event()
-
-        def put() -> None:
-            self._stream.record(event)
-            second.wait(event)
-
-        self._guard("__dlpack__", put)
+        self._stream.record(event)
+        second.wait(event)
 
 
 def _view(part: PartView, base: int, memory: ViewedMemory | None) -> TensorView:

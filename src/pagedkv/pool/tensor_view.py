@@ -131,7 +131,9 @@ class TensorView:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule. Raises BufferError for copy=True and another device, as the protocol has it."""
+        """A DLPack capsule. Raises BufferError for copy=True and another device, as the protocol has it; on a GPU
+        BackendError where the stream cannot wait for the pool's, and if the pool is lost.
+        """
         return self._capsule(self._element.code, stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
