@@ -51,7 +51,8 @@ class PoolAttention(PoolKV):
         self.ensure_usable("decode_attention")
         layout = _layout(self.layout)
         backend = self.backend
-        asked = backend.as_strided(queries, "queries", COMPUTE_DTYPES, 3)
+        formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
+        asked = backend.as_strided(queries, "queries", formats, 3)
         target = backend.as_strided(out, "out", (asked.dtype,), 3, writable=True)
         count = _check_shapes(layout, asked, target)
         limits = self._numbers("lengths", lengths, count)
@@ -92,9 +93,6 @@ def _layout(layout: object) -> KVLayout:
 def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) -> int:
     """The number of queries."""
     count, heads, dim = queries.shape
-    kept = layout.dtype
-    if kept in COMPUTE_DTYPES and queries.dtype != kept:
-        raise InvalidArgumentError(f"queries are {queries.dtype}, K and V are {kept}; give queries of {kept}")
     if dim != layout.head_dim or heads < 1 or heads % layout.num_kv_heads:
         raise InvalidArgumentError(
             f"queries have shape {queries.shape}; the layout has {layout.num_kv_heads} KV heads of {layout.head_dim} "
