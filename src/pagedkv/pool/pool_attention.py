@@ -8,7 +8,7 @@ from pagedkv.dtypes import COMPUTE_DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import DecodeBatch, StridedPlace, TableMemory
 from pagedkv.kv_layout import KVLayout
-from pagedkv.pool.pool_kv import PoolKV
+from pagedkv.pool.pool_kv import PoolKV, checked_scales
 from pagedkv.streams import AnyStream
 from pagedkv.tables import BlockTables
 
@@ -49,7 +49,9 @@ class PoolAttention(PoolKV):
         another format, shape, device or stride; BackendError if the pool is closed or lost.
         """
         self.ensure_usable("decode_attention")
-        layout = _layout(self.layout)
+        layout = self._kv_layout("decode_attention")
+        if not layout.value_dim:
+            raise InvalidArgumentError("decode attention needs K and V, a latent layout has no V; use another kernel")
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
         asked = backend.as_strided(queries, "queries", formats, 3)
@@ -58,7 +60,7 @@ class PoolAttention(PoolKV):
         limits = self._numbers("lengths", lengths, count)
         firsts = None if starts is None else self._numbers("starts", starts, count)
         cells, lines = self._cells(rows, table, count)
-        k_scale, v_scale = _check_scales(layout, scales)
+        k_scale, v_scale = checked_scales(layout, scales)
         layout.part_view(layer, "k", 1)  # refuses a layer that is not there
         factor = 1 / math.sqrt(layout.head_dim) if softmax_scale is None else _number(softmax_scale, "softmax_scale")
         batch = DecodeBatch(layer, asked, cells, lines, limits, firsts, target, factor, k_scale, v_scale)
@@ -83,13 +85,6 @@ class PoolAttention(PoolKV):
         return place
 
 
-def _layout(layout: object) -> KVLayout:
-    if not isinstance(layout, KVLayout) or not layout.value_dim:
-        kind = "a latent layout" if isinstance(layout, KVLayout) else f"a pool of {type(layout).__name__}"
-        raise InvalidArgumentError(f"decode attention needs K and V; {kind} has none: give the pool a KVLayout with V")
-    return layout
-
-
 def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) -> int:
     """The number of queries."""
     count, heads, dim = queries.shape
@@ -101,18 +96,6 @@ def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) ->
     if out.shape != (count, heads, layout.value_dim):
         raise InvalidArgumentError(f"out has shape {out.shape}; give {(count, heads, layout.value_dim)}")
     return count
-
-
-def _check_scales(layout: KVLayout, scales: tuple[float, float]) -> tuple[float, float]:
-    try:
-        k_scale, v_scale = scales
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"scales is {scales!r}; give two numbers, of K and of V") from None
-    found = _number(k_scale, "the scale of K"), _number(v_scale, "the scale of V")
-    if found != (1.0, 1.0) and (layout.scales or layout.dtype in COMPUTE_DTYPES):
-        why = "has scales of its own" if layout.scales else f"keeps {layout.dtype}"
-        raise InvalidArgumentError(f"scales are {found}; this layout {why}, leave them at (1.0, 1.0)")
-    return found
 
 
 def _number(value: object, name: str) -> float:

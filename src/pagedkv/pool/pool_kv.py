@@ -82,7 +82,7 @@ class PoolKV(PoolViews):
         self.ensure_usable(call)
         layout = self._kv_layout(call)
         index = whole_number(layer, "layer", maximum=layout.num_layers - 1)
-        factors = _checked_scales(layout, scales)
+        factors = checked_scales(layout, scales)
         k = self._tensor("k", tensors[0], (layout.num_kv_heads, layout.head_dim), writable=writable)
         v = None
         if layout.value_dim:
@@ -125,7 +125,7 @@ class PoolKV(PoolViews):
         return found
 
 
-def _checked_scales(layout: KVLayout, scales: object) -> tuple[float, float]:
+def checked_scales(layout: KVLayout, scales: object) -> tuple[float, float]:
     """Scales as float32 holds them."""
     if not isinstance(scales, tuple) or len(scales) != 2:
         raise InvalidArgumentError(f"scales is {scales!r}; give (K's, V's), two numbers")
