@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers", reason="Transformers is not i
 from pagedkv import BackendError, InvalidArgumentError, NeverFitsError, OutOfBlocksError  # noqa: E402
 from pagedkv.integrations.transformers import PagedCache, register_attention  # noqa: E402
 
-from .tiny_models import MODES, Mode, generate, model, no_blocks_left, prompt  # noqa: E402
+from .tiny_models import ARGUMENT, MODES, Mode, generate, model, no_blocks_left, prompt  # noqa: E402
 
 
 def _config(**options: Any) -> Any:
@@ -39,7 +39,7 @@ def test_out_of_blocks_within_generate_leaves_the_rows_of_the_step_before() -> N
     # One row fits the pool, and goes on.
     cache.batch_select_indices(torch.tensor([0]))
     with torch.no_grad():
-        subject(inputs["input_ids"][:1, :3], cache=cache)
+        subject(inputs["input_ids"][:1, :3], **{ARGUMENT: cache})
     assert cache.get_seq_length() == 12
     assert no_blocks_left(cache)
     one = {name: tensor[:1] for name, tensor in inputs.items()}

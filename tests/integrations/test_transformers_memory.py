@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="Transformers is not i
 
 from pagedkv.integrations.transformers import PagedCache  # noqa: E402
 
-from .tiny_models import HEADS, VOCABULARY, model  # noqa: E402
+from .tiny_models import ARGUMENT, HEADS, VOCABULARY, model  # noqa: E402
 
 PROMPT, NEW = 256, 32
 # Bytes with 4 beams and blocks of 16 tokens, and those of the default cache: docs/models.md states them.
@@ -34,10 +34,9 @@ def _run(options: dict[str, Any], block_size: int) -> tuple[int, int]:
             subject.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                cache=cache,
                 eos_token_id=None,
                 max_new_tokens=NEW,
-                **options,
+                **{ARGUMENT: cache, **options},
             )
         )
     assert torch.equal(*texts)

@@ -11,6 +11,11 @@ import transformers
 
 from pagedkv.integrations.transformers import PagedCache
 
+# Such small products are done before a second thread is awake.
+torch.set_num_threads(1)
+
+# What `generate` and models call the cache.
+ARGUMENT = "cache" if int(transformers.__version__.split(".")[0]) >= 5 else "past_key_values"
 VOCABULARY = 61
 WINDOW = 7
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 80, "max_position_embeddings": 512}
@@ -97,7 +102,7 @@ def prompt(mode: Mode, seed: int) -> dict[str, torch.Tensor]:
 
 def generate(language_model: Any, mode: Mode, inputs: Any, past: Any, seed: int) -> torch.Tensor:
     """Token ids that the model generates with this cache (None: its default)."""
-    options: dict[str, Any] = {"max_new_tokens": 14, "cache": past, **mode.options}
+    options: dict[str, Any] = {"max_new_tokens": 14, ARGUMENT: past, **mode.options}
     if mode.assistant:
         options["assistant_model"] = model("llama", seed=11)
     torch.manual_seed(seed)

@@ -12,13 +12,11 @@ import torch
 
 from pagedkv.dtypes import COMPUTE_DTYPES, dtype_of
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels.attention_shapes import DecodeShape, check_decode_shape
 from pagedkv.kv_layout import KVLayout
 from pagedkv.pool import DevicePool
 from pagedkv.step_plan import StepPlan
 from pagedkv.streams import AnyStream
-
-# What decode attention takes on a GPU; see DevicePool.decode_attention.
-_GPU_HEAD_SIZES, _GPU_GROUP = (64, 128), 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,7 @@ class Store:
         self._on_gpu = shape.device.type == "cuda"
         # Layers that have been written at all: some models have layers that never are.
         self.layers_seen: set[int] = set()
+        self._attends: dict[tuple[int, int, torch.dtype], bool] = {}
         self._nothing = torch.full((1, 1, 1, 1), torch.nan, dtype=shape.dtype, device=shape.device)
         self.pool = DevicePool(layout, num_blocks, device=pool_device(shape.device))
 
@@ -114,11 +113,24 @@ class Store:
 
     def can_attend(self, query: torch.Tensor) -> bool:
         """Whether the decode kernel takes queries [batch, heads, tokens, dim]."""
-        shape, kept = self.shape, self.layout.dtype
-        if query.shape[2] != 1 or (kept in COMPUTE_DTYPES and kept != dtype_of(query.dtype).name):
+        key = (query.shape[1], query.shape[2], query.dtype)
+        if key not in self._attends:
+            self._attends[key] = query.shape[2] == 1 and self._has_kernel(query)
+        return self._attends[key]
+
+    def _has_kernel(self, query: torch.Tensor) -> bool:
+        kind, kept = self.shape, self.layout
+        asked = dtype_of(query.dtype).name
+        if kept.dtype in COMPUTE_DTYPES and kept.dtype != asked:
             return False
-        sizes = shape.k_dim in _GPU_HEAD_SIZES and shape.v_dim == shape.k_dim
-        return not self._on_gpu or (sizes and query.shape[1] <= _GPU_GROUP * shape.heads)
+        ratio = query.shape[1] // kind.heads
+        try:
+            shape = DecodeShape(kind.k_dim, ratio, kept.block_size, asked, kept.dtype, kept.scales)
+            if self._on_gpu:
+                check_decode_shape(shape, kind.v_dim)
+        except InvalidArgumentError:
+            return False
+        return True
 
     def attend(
         self, layer: int, queries: torch.Tensor, places: tuple[Any, Any, Any], scale: float | None
