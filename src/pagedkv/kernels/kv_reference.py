@@ -63,7 +63,8 @@ def write_part(part: LayerPart, numbers: Numbers, dtype: str, slots: IntArray, s
             part.scales[block, offset] = own = token_scales(values, part.dtype)
             divisor = own[..., None]
         with np.errstate(over="ignore", invalid="ignore"):
-            part.numbers[block, offset] = from_float32(values / divisor, part.dtype)
+            scaled = values if part.scales is None and scale == 1 else values / divisor
+            part.numbers[block, offset] = from_float32(scaled, part.dtype)
 
 
 def gather_part(part: LayerPart, slots: IntArray, out: Numbers, dtype: str, scale: float) -> None:
@@ -74,9 +75,13 @@ def gather_part(part: LayerPart, slots: IntArray, out: Numbers, dtype: str, scal
         block, offset = np.divmod(places[inside], part.numbers.shape[1])
         found = part.numbers[block, offset]
         if dtype != part.dtype:
-            factor = np.float32(scale) if part.scales is None else part.scales[block, offset][..., None]
+            values = to_float32(found, part.dtype)
             with np.errstate(over="ignore", invalid="ignore"):  # a stale slot may hold anything
-                found = from_float32(to_float32(found, part.dtype) * factor, dtype)
+                if part.scales is not None:
+                    values = values * part.scales[block, offset][..., None]
+                elif scale != 1:  # a product would change the bits of a NaN
+                    values = values * np.float32(scale)
+                found = from_float32(values, dtype)
         target = out[piece]
         target[~inside] = 0
         target[inside] = found

@@ -103,13 +103,11 @@ static __device__ __forceinline__ float decode_small(u32 code) {
   constexpr u32 SIGN = 1u << (8 * F::BYTES - 1);
   const u32 magnitude = code & (SIGN - 1);
   const u32 moved = magnitude << (23 - F::MANTISSA);
+  // Infinity, of which e4m3fn has none; what is above is a NaN.
+  constexpr u32 INFINITE = FORMAT == 3 ? SIGN - 2 : (SIGN - 1) >> F::MANTISSA << F::MANTISSA;
+  if (magnitude > INFINITE) return __uint_as_float(0x7FFFFFFFu);
   float value = __uint_as_float(moved) * F::GROW;
-  if constexpr (FORMAT == 3) {
-    if (magnitude == SIGN - 1) value = __uint_as_float(0x7FC00000u);
-  } else {
-    constexpr u32 EXPONENT = (SIGN - 1) >> F::MANTISSA << F::MANTISSA;
-    if (magnitude >= EXPONENT) value = __uint_as_float(moved | 0x7F800000u);
-  }
+  if (FORMAT != 3 && magnitude == INFINITE) value = __uint_as_float(0x7F800000u);
   return code & SIGN ? -value : value;
 }
 

@@ -1,8 +1,9 @@
 """Number formats of keys and values in NumPy: to float32 and back, bit for bit what the kernels do.
 
 To float32 is exact. From float32 rounds to the nearest, ties to even, and saturates: what lies beyond the largest
-finite number, infinities included, becomes that number. A NaN stays one, always the positive one with all bits set;
-int8 has none, it becomes 0 there, and int8 uses -127 to 127. Arrays hold a format's storage type (`DType.storage`).
+finite number, infinities included, becomes that number. A NaN stays one, and becomes the positive one with all bits
+set (bfloat16 to float32 keeps its bits, as all others do); int8 has none, it becomes 0 there, and int8 uses -127 to
+127. Arrays hold a format's storage type (`DType.storage`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pagedkv.dtypes import DTYPES
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[Any]
 
+_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 # Of the small floats: bits of the mantissa, bias of the exponent.
 _SHAPES = {"float16": (10, 15), "bfloat16": (7, 127), "float8_e4m3fn": (3, 7), "float8_e5m2": (2, 15)}
 
@@ -28,9 +30,12 @@ def to_float32(numbers: Numbers, dtype: str) -> Floats:
         return numbers.astype(np.float32, copy=False)
     if dtype == "bfloat16":
         return (numbers.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype in ("float16", "int8"):
+    if dtype == "int8":
+        return numbers.astype(np.float32)
+    if dtype == "float16":
         with np.errstate(invalid="ignore"):  # a signaling NaN is one like others
-            return numbers.astype(np.float32)
+            values = numbers.astype(np.float32)
+        return np.where(np.isnan(values), _NAN, values)
     return _table(dtype)[numbers]
 
 
@@ -75,7 +80,7 @@ def _table(dtype: str) -> Floats:
         ((1 << mantissa) + fraction) * 2.0 ** (exponent - bias - mantissa),
         fraction * 2.0 ** (1.0 - bias - mantissa),
     )
-    values[codes & 127 == 127] = np.nan
     if dtype == "float8_e5m2":
-        values[exponent == 31] = np.where(fraction[exponent == 31] > 0, np.nan, np.inf)
-    return np.where(codes > 127, -values, values).astype(np.float32)
+        values[exponent == 31] = np.inf
+    signed = np.where(codes > 127, -values, values).astype(np.float32)
+    return np.where((codes & 127 == 127) | (np.isinf(signed) & (fraction > 0)), _NAN, signed)
