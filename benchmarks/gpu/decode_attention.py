@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.gpu.device import EventPair, call, capture, enter_context
 from benchmarks.report import Benchmark, Row, Settings
 from pagedkv import DevicePool
 from pagedkv.kv_layout import KVLayout
+
+Halves = npt.NDArray[np.float16]
 
 BLOCK_SIZE, HEAD_DIM = 16, 128
 POOL_BYTES, TINY_BYTES = 17 << 30, 64 << 20
@@ -66,12 +69,14 @@ def measure(shape: Shape, settings: Settings, dtype: str = "float16") -> list[Ro
     blocks = shape.sequences * shape.tokens // BLOCK_SIZE
     layers = max(2, min(32, settings.pick(POOL_BYTES, TINY_BYTES) // shape.kv_bytes))
     pool = DevicePool(KVLayout(layers, shape.heads[1], HEAD_DIM, dtype, BLOCK_SIZE), blocks, device="cuda:0")
-    fill(pool)
+    piece = fill(pool)
     random = np.random.default_rng(1)
-    table = uploaded(pool, random.permutation(blocks).astype(np.int32).reshape(shape.sequences, -1))
+    entries = random.permutation(blocks).astype(np.int32).reshape(shape.sequences, -1)
+    table = uploaded(pool, entries)
     lengths = uploaded(pool, np.full(shape.sequences, shape.tokens, np.int32))
     size = (shape.sequences, shape.heads[0], HEAD_DIM)
-    queries = [uploaded(pool, random.standard_normal(size).astype(np.float16)) for _ in range(layers)]
+    asked = [random.standard_normal(size).astype(np.float16) for _ in range(layers)]
+    queries = [uploaded(pool, each) for each in asked]
     out = uploaded(pool, np.zeros(size, np.float16))
 
     def work() -> None:
@@ -81,6 +86,7 @@ def measure(shape: Shape, settings: Settings, dtype: str = "float16") -> list[Ro
     work()
     pool.stream.synchronize()
     times = replays(pool, work, settings.pick(12, 2))
+    check(pool, piece, entries[-1], asked[-1][-1], out)
     pool.close()
     each = [time / layers for time in times]
     rate = shape.kv_bytes / median(each) / 1e6
@@ -98,14 +104,38 @@ def replays(pool: DevicePool, work: object, count: int) -> Sequence[float]:
     return [pair.microseconds() for pair in pairs][1:]
 
 
-def fill(pool: DevicePool) -> None:
-    """Normal random numbers everywhere, one piece of them many times: zeros would be read faster."""
-    piece = np.random.default_rng(2).standard_normal(1 << 22).astype(np.float16).view(np.uint8)
+def check(pool: DevicePool, piece: Halves, entries: npt.NDArray[np.int32], query: Halves, out: OnDevice) -> None:
+    """Raise RuntimeError unless the last sequence's last head has the right result for the last layer."""
+    layout = pool.layout
+    head = query.shape[0] - 1
+    found = np.zeros(out.shape, np.float16)
+    pool.stream.synchronize()
+    call("cuMemcpyDtoH", found.ctypes.data, out.address, found.nbytes)
+    parts = []
+    for part in ("k", "v"):
+        view = layout.part_view(layout.num_layers - 1, part, pool.num_blocks)
+        rows = (
+            view.offset + entries.astype(np.int64)[:, None] * view.strides[0] + np.arange(BLOCK_SIZE) * view.strides[1]
+        )
+        first = rows.reshape(-1) + (layout.num_kv_heads - 1) * view.strides[2]
+        parts.append(piece[(first[:, None] // 2 + np.arange(HEAD_DIM)) % piece.size].astype(np.float64))
+    scores = parts[0] @ query[head].astype(np.float64) / HEAD_DIM**0.5
+    weights = np.exp(scores - scores.max())
+    expected = weights / weights.sum() @ parts[1]
+    error = np.linalg.norm(found[-1, head] - expected) / np.linalg.norm(expected)
+    if not error < 2**-9:
+        raise RuntimeError(f"a result is {error:.1e} off: the times mean nothing")
+
+
+def fill(pool: DevicePool) -> Halves:
+    """Normal random numbers everywhere, one piece of them many times: zeros would be read faster. Returns the piece."""
+    piece = np.random.default_rng(2).standard_normal(1 << 22).astype(np.float16)
     part = min(piece.nbytes, pool.nbytes)
-    pool.backend.upload(pool._buffer, 0, piece[:part], pool.stream)
+    pool.backend.upload(pool._buffer, 0, piece.view(np.uint8)[:part], pool.stream)
     pool.stream.synchronize()
     for start in range(part, pool.nbytes, part):
         call("cuMemcpyDtoD", pool.base + start, pool.base, min(part, pool.nbytes - start))
+    return piece
 
 
 def uploaded(pool: DevicePool, array: np.ndarray) -> OnDevice:
