@@ -89,6 +89,16 @@ def test_pieces_of_a_model_get_the_shape_of_their_number() -> None:
     assert one.macros["VEC"] == many.macros["VEC"] == 16
 
 
+def test_no_cta_takes_several_pairs_of_pieces() -> None:
+    """Pieces of 64 KiB are many even where pairs are few: CTAs for eight pairs would have nothing to do."""
+    extents = KVLayout(32, 8, 256, "bfloat16", 16, order="layer").extents(1000)
+    for count in (1, 100, 10_000):
+        shape = piece_shape(extents, count)
+        assert "PAIRS" not in shape.macros
+        assert shape.grid[0] == count * shape.chunks_per_block
+    assert shape.macros["UNROLL"] == 2
+
+
 def test_more_groups_than_the_grid_has_room_for() -> None:
     shape = piece_shape(Extents(100_000, 64, (16, 16, 16), (0, 16, 32)), 5)
     assert shape.grid[1] == 65_535 // 3 * 3
