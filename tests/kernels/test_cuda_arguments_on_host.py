@@ -33,6 +33,9 @@ LAYOUTS: list[Layout] = [
     KVLayout.latent(3, 20, "float32", 5, order="layer"),
 ]
 
+# Few blocks of these are launched by another variant than many.
+LARGER_LAYOUTS: list[Layout] = [OpaqueLayout(4096, 16), KVLayout(4, 8, 128, "bfloat16", 16, order="layer")]
+
 
 class HostLaunches:
     """Stands for a CUDA driver, its kernel store and its staging memory; addresses are those of known arrays."""
@@ -124,6 +127,7 @@ def test_both_backends_leave_the_same_bytes_and_counts(sides: tuple[Side, Side, 
     assert len(launches.launched) == 8
 
 
+@pytest.mark.parametrize("sides", [*LAYOUTS, *LARGER_LAYOUTS], ids=str, indirect=True)
 def test_prepare_compiles_whatever_a_plan_will_need(sides: tuple[Side, Side, HostLaunches]) -> None:
     cuda, _, launches = sides
     cuda.kernels.prepare(cuda.memory)
@@ -132,4 +136,6 @@ def test_prepare_compiles_whatever_a_plan_will_need(sides: tuple[Side, Side, Hos
     for count in (1, 2, 7, 40, 100, 500, 2000, 9000, 50_000):
         cuda.kernels.copy_blocks(cuda.memory, np.zeros((count, 2), np.int32), cuda.stream)
     assert set(launches.launched) <= launches.prepared == ready
+    if cuda.memory.layout in LARGER_LAYOUTS:
+        assert len(set(launches.launched)) >= 2
     assert len(launches.launched) == 9, "one launch for all copies of a plan"
