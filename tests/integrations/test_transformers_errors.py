@@ -195,17 +195,18 @@ def test_a_closed_cache() -> None:
     assert "closed" in repr(cache)
 
 
-def test_attention_that_does_not_pass_on_what_it_is_given_is_found_out() -> None:
+@pytest.mark.parametrize("options", [{}, {"kwargs": {}}])
+def test_attention_that_does_not_read_what_it_is_given_is_found_out(options: dict[str, Any]) -> None:
     config = _config()
     config._attn_implementation = register_attention()
     cache = PagedCache(config, num_blocks=20, block_size=4)
     for layer in range(2):
-        cache.update(_states(2, 4), _states(2, 4), layer, kwargs={})
-    k, v = cache.update(_states(2, 1), _states(2, 1), 0, kwargs={})
+        cache.update(_states(2, 4), _states(2, 4), layer, **options)
+    k, v = cache.update(_states(2, 1), _states(2, 1), 0, **options)
     assert k.shape == (2, 2, 5, 8)
     assert bool(k.isnan().all() and v.isnan().all())
     with pytest.raises(InvalidArgumentError, match="layer 0 did not read K and V"):
-        cache.update(_states(2, 1), _states(2, 1), 1, kwargs={})
+        cache.update(_states(2, 1), _states(2, 1), 1, **options)
     assert cache.get_seq_length() == 4
 
 

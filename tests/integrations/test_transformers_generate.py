@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers", reason="Transformers is not i
 
 from pagedkv.integrations.transformers import PagedCache, register_attention  # noqa: E402
 
-from .tiny_models import ARGUMENT, MODES, WINDOW, Mode, generate, model, no_blocks_left, prompt  # noqa: E402
+from .tiny_models import MODES, WINDOW, Mode, generate, model, no_blocks_left, prompt  # noqa: E402
 
 MODELS = ("llama", "qwen2", "qwen3", "gpt2")
 BLOCK_SIZES = (1, 3, 16)
@@ -94,7 +94,6 @@ def test_a_conversation_goes_on_from_its_cache(name: str, mode: Mode, attention:
     assert no_blocks_left(cache)
 
 
-@pytest.mark.skipif(ARGUMENT != "cache", reason="Transformers 4.5x tells a cache nothing of the attention")
 def test_attention_reads_blocks_in_place_when_it_decodes(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = use(model("llama"), register_attention())
     cache = PagedCache(subject, num_blocks=400, block_size=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from pagedkv.integrations.transformers import PagedCache
 torch.set_num_threads(1)
 
 # What `generate` and models call the cache.
-ARGUMENT = "cache" if int(transformers.__version__.split(".")[0]) >= 5 else "past_key_values"
+_TAKES = signature(transformers.GenerationMixin.prepare_inputs_for_generation).parameters
+ARGUMENT = "cache" if "cache" in _TAKES else "past_key_values"
 VOCABULARY = 61
 WINDOW = 7
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 80, "max_position_embeddings": 512}

@@ -14,8 +14,8 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.integrations.transformers.step import Step
 
 NAME = "pagedkv"
-# How `PagedCache.update` tells the attention function where K and V are: through the layer's keyword arguments.
-ARGUMENT = "pagedkv_layer"
+# How `PagedCache.update` tells the attention function where K and V are: a keyword argument, or an attribute of K.
+_HANDLE = "pagedkv_layer"
 # What some models add to the scores; neither kernel knows it, and leaving it out would be wrong silently.
 _UNKNOWN = ("softcap", "s_aux")
 
@@ -31,6 +31,20 @@ class PagedLayer:
         """See Step.attend."""
         self.step.unread = None
         return self.step.attend(self.layer, query, mask, scale)
+
+
+def hand_over(
+    paged: PagedLayer, options: object, placeholders: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make `paged` reach the attention function; returns what the model takes for K and V.
+
+    options: the layer's keyword arguments, which models since Transformers 5.2x hand to `update` for such purposes.
+    """
+    if isinstance(options, dict):
+        options[_HANDLE] = paged
+    else:
+        setattr(placeholders[0], _HANDLE, paged)
+    return placeholders
 
 
 def register_attention() -> str:
@@ -54,7 +68,7 @@ def paged_attention(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """An attention function of Transformers: (output [batch, tokens, heads, dim], no weights)."""
-    paged: PagedLayer | None = options.pop(ARGUMENT, None)
+    paged: PagedLayer | None = options.pop(_HANDLE, None) or getattr(key, _HANDLE, None)
     for name in _UNKNOWN:
         if options.get(name) is not None:
             raise InvalidArgumentError(

@@ -12,7 +12,7 @@ import torch
 
 from pagedkv.arguments import whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
-from pagedkv.integrations.transformers.attention import ARGUMENT, NAME, PagedLayer
+from pagedkv.integrations.transformers.attention import NAME, PagedLayer, hand_over
 from pagedkv.integrations.transformers.cache_state import CacheState
 from pagedkv.integrations.transformers.equal_rows import equal_to_previous
 from pagedkv.integrations.transformers.memory import Memory
@@ -39,8 +39,9 @@ class PagedCache(CacheState):
         """Store K and V of new tokens, [batch, heads, tokens, dim]; return those of all tokens of the layer.
 
         The results are the arguments (into an empty cache) or new tensors, gathered; no gradients flow through those.
-        When the model runs the attention "pagedkv" and adds one token, nothing is gathered: the results are NaN, and
-        the attention function finds the blocks through the layer's keyword arguments.
+        When the model runs the attention "pagedkv" and adds one token, nothing is gathered: the results are NaN and
+        take no memory, and the attention function finds the blocks through the layer's keyword arguments, or through
+        the results where a model hands over none.
         """
         layer = whole_number(layer_idx, "layer_idx", maximum=len(self) - 1)
         memory = self._memory_for(key_states, value_states)
@@ -53,11 +54,11 @@ class PagedCache(CacheState):
             memory.rows.cut(step.start)
             self._step = None
             raise
-        handed_over = kwargs.get("kwargs")
-        if self._attends_in_place(key_states, handed_over):
-            handed_over[ARGUMENT] = PagedLayer(step, layer)  # type: ignore[index]
+        if key_states.shape[2] == 1 and getattr(self._config, "_attn_implementation", None) == NAME:
             step.unread = layer
-            return memory.store.placeholder(step.batch, step.stop)
+            return hand_over(
+                PagedLayer(step, layer), kwargs.get("kwargs"), memory.store.placeholder(step.batch, step.stop)
+            )
         if step.start == 0:
             return key_states, value_states
         return step.gather(layer)
@@ -135,15 +136,11 @@ class PagedCache(CacheState):
                 step.locate()
         step.write(layer, k, v)
 
-    def _attends_in_place(self, k: torch.Tensor, handed_over: object) -> bool:
-        running = getattr(self._config, "_attn_implementation", None) == NAME
-        return running and k.shape[2] == 1 and isinstance(handed_over, dict)
-
     def _check_read(self, step: Step | None) -> None:
         if step is not None and step.unread is not None:
             raise InvalidArgumentError(
-                f"layer {step.unread} did not read K and V through {NAME!r}: this model passes no keyword arguments to "
-                'its attention function; use model.set_attn_implementation("sdpa")'
+                f"layer {step.unread} did not read K and V through {NAME!r}: this model does not call its attention "
+                'function with what the cache gives it; use model.set_attn_implementation("sdpa")'
             )
 
     def _select(self, rows: list[int]) -> None:
