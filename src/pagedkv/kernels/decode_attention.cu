@@ -1,7 +1,7 @@
 // softmax(q K^T) V for one query token a sequence, over the blocks that a table names: any format, in float32.
 //
-// A CTA takes one sequence, one KV head with up to HEADS of its query heads, and one of `splits` pieces of the tokens; it
-// ends with the result in `out`, or with a piece's sums, maximum and weight in the workspace for decode_merge.cu.
+// A CTA takes one sequence, one KV head with up to HEADS of its query heads, and one of `splits` pieces of the tokens;
+// it ends with the result in `out`, or with a piece's sums, maximum and weight in the workspace for decode_merge.cu.
 // HEAD_DIM / 4 lanes share a token; whoever keeps sums of its own has them added in a fixed order: the same inputs give
 // the same bits.
 // No table entry at or beyond `width` is read; an id outside the pool is not followed; what is masked is never added,
@@ -40,7 +40,8 @@ static __device__ __forceinline__ float4 load4(const char* row, u32 lane) {
                        __int_as_float((int)(x.y << 16)), __int_as_float((int)(x.y & 0xffff0000u)));
   }
   const u32 x = ((const u32*)row)[lane];
-  return make_float4(small<KIND>(x & 0xff), small<KIND>(x >> 8 & 0xff), small<KIND>(x >> 16 & 0xff), small<KIND>(x >> 24));
+  return make_float4(small<KIND>(x & 0xff), small<KIND>(x >> 8 & 0xff), small<KIND>(x >> 16 & 0xff),
+                     small<KIND>(x >> 24));
 }
 
 static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& piece, u32 i, u32 kv_head, sums_t& all) {
@@ -48,10 +49,11 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
   float q[HEADS][4], sums[HEADS][4] = {}, maxima[HEADS], weights[HEADS] = {};
 #pragma unroll
   for (int h = 0; h < HEADS; ++h) {
-    const element* from = b.queries + (i64)i * b.query_stride + (i64)(kv_head * b.group + first_head() + h) * b.query_head_stride;
+    const u64 head = first_head() + h;
+    const element* from = b.queries + (i64)i * b.query_stride + (i64)(kv_head * b.group + head) * b.query_head_stride;
     maxima[h] = NEVER;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) q[h][e] = first_head() + h < b.group ? to_float(from[lane * 4 + e]) * (float)b.score_scale : 0;
+    for (int e = 0; e < 4; ++e) q[h][e] = head < b.group ? to_float(from[lane * 4 + e]) * (float)b.score_scale : 0;
   }
   const u32 first = piece.begin + state / PARTS * PARTS * STEP;
   for (u32 base = first; base < piece.end; base += STATES * STEP) {
@@ -70,7 +72,8 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
       k[t] = load4<STORED>(b.k + kv_head * b.head_stride + offset, lane);
       v[t] = load4<STORED>(b.v + kv_head * b.head_stride + offset, lane);
 #if SCALES
-      const u64 at = (u64)id * b.scale_block_stride + place_of(b, position) * b.scale_token_stride + kv_head * b.scale_head_stride;
+      const u64 at = (u64)id * b.scale_block_stride + place_of(b, position) * b.scale_token_stride +
+                     kv_head * b.scale_head_stride;
       k[t] = scaled(k[t], *(const float*)(b.k_scales + at));
       v[t] = scaled(v[t], *(const float*)(b.v_scales + at));
 #endif

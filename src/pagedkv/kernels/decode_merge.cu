@@ -1,7 +1,8 @@
 // Merges what decode_attention or decode_tensor left of each piece of a sequence, in the order of the pieces.
 //
-// Line q * splits + s holds the sums [HEAD_DIM], the maximum and the weight of piece s for query head q of the batch; an
-// empty piece has weight 0. Grid: (n * q_heads) CTAs of HEAD_DIM threads. Macros: HEAD_DIM, QUERY (dtypes.DType.number).
+// Line q * splits + s holds the sums [HEAD_DIM], the maximum and the weight of piece s for query head q of the batch;
+// an empty piece has weight 0. Grid: (n * q_heads) CTAs of HEAD_DIM threads. Macros: HEAD_DIM, QUERY
+// (dtypes.DType.number).
 
 #define HEADS 1
 #define PARTS 1

@@ -1,4 +1,4 @@
-// What the kernels of decode attention share: their arguments, the tokens of a CTA, and how a CTA's sums become a result.
+// What the kernels of decode attention share: their arguments, the tokens of a CTA, and how its sums become a result.
 // Copied into their source by the loader, behind the macro PARTS (sums that a warp keeps).
 
 typedef unsigned long long u64;

@@ -1,11 +1,11 @@
 // decode_attention.cu for 16-bit K, V and queries, on tensor cores straight from registers; from sm_80 on.
 //
-// S^T = K Q^T and O^T = V^T P^T with tokens and dims in M, heads in N. A dot product may take its dims, and a product its
-// tokens, in any order, so a thread loads 16 consecutive bytes of a row and calls them the elements that its place in a
-// fragment wants: nothing goes through shared memory. Each warp has a tile of 16 tokens in registers, 16 loads a thread
-// at a head size of 128, and loads the next tile's K while it works on this one's V.
-// Grid and macros as there, with HEADS 8 or 16 and all query heads in one CTA, no SCALES, and WHOLE (1: block_size is a multiple of 16, so a tile lies
-// in one block).
+// S^T = K Q^T and O^T = V^T P^T with tokens and dims in M, heads in N. A dot product may take its dims, and a product
+// its tokens, in any order, so a thread loads 16 consecutive bytes of a row and calls them the elements that its place
+// in a fragment wants: nothing goes through shared memory. Each warp has a tile of 16 tokens in registers, 16 loads a
+// thread at a head size of 128, and loads the next tile's K while it works on this one's V.
+// Grid and macros as there, with HEADS 8 or 16 and all query heads in one CTA, no SCALES, and WHOLE (1: block_size is a
+// multiple of 16, so a tile lies in one block).
 
 #if __CUDA_ARCH__ < 800
 #error "16-bit tensor cores of this shape start at sm_80; decode_attention.cu takes the same arguments"

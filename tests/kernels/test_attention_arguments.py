@@ -1,0 +1,145 @@
+"""What the CUDA backend launches for decode attention, without a GPU: a stand-in carries out the launch's argument."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.attention_batches import AttentionBatch, Span, error_of
+from pagedkv import BackendError, InvalidArgumentError
+from pagedkv.backends.cuda_attention import _BATCH
+from pagedkv.backends.cuda_kernels import CudaKernels
+from pagedkv.backends.cuda_stream import CudaStream
+from pagedkv.backends.host import HostBackend
+from pagedkv.backends.host_buffer import HostBuffer
+from pagedkv.kernels import DecodeBatch, PoolMemory, StridedPlace, TableMemory
+from pagedkv.kernels.attention_shapes import WORKSPACE_BYTES
+from pagedkv.kv_layout import KVLayout
+
+from .attention_launches import Launches, Numbers, carry_out, declared_fields
+
+_HOST = HostBackend()
+
+
+class Side:
+    """A batch at the backend's own door, over memory of the host."""
+
+    def __init__(self, batch: AttentionBatch, launches: Launches, stream: int = 0) -> None:
+        self.batch, self.launches = batch, launches
+        self.kernels = CudaKernels(launches)  # type: ignore[arg-type]
+        self.kernels.store = launches  # type: ignore[assignment]
+        self.stream = CudaStream(launches, foreign=stream)  # type: ignore[arg-type]
+        extents = batch.layout.extents(batch.blocks)
+        self.memory = PoolMemory(HostBuffer(batch.memory), batch.layout, batch.blocks, extents)
+        shape = (len(batch.spans), batch.queries.shape[1] + 2, batch.layout.value_dim)
+        self.wide = np.full(shape, 9, batch.queries.dtype)
+        self.out = self.wide[:, 1:-1]
+
+    def decode_batch(self, **changed: Any) -> DecodeBatch:
+        batch = self.batch
+        given = {
+            "layer": batch.layer,
+            "queries": _place(batch.queries, batch.dtype),
+            "table": _place(batch.table, "int32"),
+            "rows": None,
+            "lengths": _place(batch.lengths, "int32"),
+            "starts": _place(batch.starts, "int32"),
+            "out": _place(self.out, batch.dtype),
+            "softmax_scale": batch.layout.head_dim**-0.5,
+            "k_scale": batch.factors[0],
+            "v_scale": batch.factors[1],
+        }
+        return DecodeBatch(**{**given, **changed})
+
+    def run(self, **changed: Any) -> None:
+        self.kernels.decode_attention(self.memory, self.decode_batch(**changed), self.stream)
+
+
+def _place(array: Numbers, dtype: str) -> StridedPlace:
+    return _HOST.as_strided(array, "array", (dtype,), array.ndim)
+
+
+def test_the_kernels_and_the_backend_mean_the_same_argument() -> None:
+    packed = "".join(code * int(count or 1) for count, code in re.findall(r"(\d*)([Qqd])", _BATCH.format))
+    assert packed == "".join(code for _, code in declared_fields())
+
+
+@pytest.mark.parametrize("order", ["block", "layer"])
+@pytest.mark.parametrize("kv_layout", ["NHD", "HND"])
+@pytest.mark.parametrize(
+    ("stored", "dtype", "scales"),
+    [("float32", None, False), ("bfloat16", None, False), ("int8", "float16", False), ("float8_e5m2", "float32", True)],
+)
+def test_every_address_and_stride(order: Any, kv_layout: Any, stored: str, dtype: str | None, scales: bool) -> None:
+    layout = KVLayout(2, 2, 64, stored, 6, order, kv_layout, scales=scales)
+    batch = AttentionBatch(layout, [Span(0), Span(1), Span(9, 2), Span(6)], 3, seed=2, dtype=dtype)
+    side = Side(batch, Launches())
+    side.run()
+    assert [name for name, *_ in side.launches.launched] == [
+        "decode_tensor" if stored == "bfloat16" else "decode_attention"
+    ]
+    carry_out(side.launches.launched[0])
+    assert error_of(side.out, batch.dtype, batch.expected) < 2.0**-8
+    assert (side.wide[:, [0, -1]] == 9).all()
+
+
+def test_rows_of_the_pools_tables_and_no_starts() -> None:
+    batch = AttentionBatch(KVLayout(1, 1, 64, "float32", 4), [Span(5), Span(7)], 1, seed=3)
+    cells = np.full((9, batch.width + 3), -1, np.int32)
+    rows = np.array([8, 2], np.int32)
+    cells[rows, : batch.width] = batch.table
+    tables = TableMemory(HostBuffer(cells.reshape(-1).view(np.uint8)), *cells.shape)
+    side = Side(batch, Launches())
+    side.run(table=tables, rows=_place(rows, "int32"), starts=None)
+    carry_out(side.launches.launched[0])
+    assert error_of(side.out, "float32", batch.expected) < 1e-6
+
+
+def test_pieces_are_merged_and_a_stream_keeps_its_workspace() -> None:
+    launches = Launches(processors=132)
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000), Span(10)], 4, seed=4), launches)
+    for stream, workspace in ((1, 1 << 40), (1, 1 << 40), (2, 2 << 40), (1, 1 << 40)):
+        launches.launched.clear()
+        side.stream = CudaStream(launches, foreign=stream)  # type: ignore[arg-type]
+        side.run()
+        (_, _, grid, (argument,)), (name, _, merge_grid, values) = launches.launched
+        assert (name, merge_grid) == ("decode_merge", (2 * 8, 1, 1))
+        assert grid[0] == 4
+        assert grid[1] > 1
+        assert argument[-2:].tolist() == list(values[:2])
+        assert values[0] == workspace
+        assert values[2:4] == (grid[1], 8)
+    assert launches.allocated == [WORKSPACE_BYTES] * 2
+
+
+def test_too_little_memory_for_pieces_is_found_out_before_anything_is_launched() -> None:
+    launches = Launches(processors=132)
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=5), launches)
+    launches.full = True
+    with pytest.raises(BackendError, match="OUT_OF_MEMORY"):
+        side.kernels.prepare_attention(side.memory, side.decode_batch(), side.stream)
+    assert launches.mode == "global"
+    assert not launches.launched
+    launches.full = False
+    side.kernels.prepare_attention(side.memory, side.decode_batch(), side.stream)
+    assert len(launches.allocated) == 1
+    assert not launches.launched
+
+
+@pytest.mark.parametrize(
+    ("layout", "ratio"), [(KVLayout(1, 1, 96, "float16", 16), 1), (KVLayout(1, 1, 64, "int8", 16), 20)]
+)
+def test_a_shape_without_a_kernel_is_refused_before_anything_is_launched(layout: KVLayout, ratio: int) -> None:
+    side = Side(AttentionBatch(layout, [Span(3)], ratio, seed=6, dtype="float16"), Launches())
+    with pytest.raises(InvalidArgumentError, match="head size 64 or 128"):
+        side.kernels.prepare_attention(side.memory, side.decode_batch(), side.stream)
+    assert not side.launches.launched
+
+
+def test_an_empty_batch_launches_nothing() -> None:
+    side = Side(AttentionBatch(KVLayout(1, 1, 64, "float16", 16), [], 2, seed=7), Launches())
+    side.run()
+    assert not side.launches.launched
