@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pagedkv import KVLayout
 from pagedkv.dtypes import DTYPES
 from pagedkv.kernels import kv_reference
-from pagedkv.kernels.kv_shapes import KVShape, kv_shape, scaled_shape
+from pagedkv.kernels.kv_shapes import KVShape, gather_shape, scaled_shape, write_shape
 from pagedkv.kernels.number_formats import from_float32
 
 from .host_build import Argument, HostKernels
@@ -54,8 +54,8 @@ class Case:
         aligned = (16 if not self.extra else DTYPES[self.given].itemsize * (self.extra & -self.extra), 16)
         if kernel == "write_kv_scaled":
             return scaled_shape(self.layout, self.given, len(self.slots), aligned)
-        own = 2 if self.layout.scales else int(self.scales != (1.0, 1.0))
-        return kv_shape(self.layout, self.given, len(self.slots), aligned, own)
+        choose = write_shape if kernel == "write_kv" else gather_shape
+        return choose(self.layout, self.given, len(self.slots), aligned, scaled=self.scales != (1.0, 1.0))
 
     def places(self) -> dict[str, Array]:
         """A copy of the pool's bytes from each part's first one on: what the kernel is given."""

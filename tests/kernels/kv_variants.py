@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 
 from pagedkv import KVLayout
 from pagedkv.dtypes import COMPUTE_DTYPES, DTYPES
-from pagedkv.kernels.kv_shapes import kv_shape, scaled_shape
+from pagedkv.kernels.kv_shapes import gather_shape, scaled_shape, write_shape
 
 Macros = Mapping[str, int]
-_FEW, _MANY = 3, 100_000
+_FEW, _MIDDLE, _MANY = 3, 4096, 100_000
 _WIDE, _NARROW = (16, 16), (4, 2)
 
 
@@ -19,11 +20,13 @@ def kv_variants() -> dict[str, list[Macros]]:
     found: dict[str, list[Macros]] = {"write_kv": [], "gather_kv": [], "write_kv_scaled": []}
     for layout, given, aligned, count in _shapes():
         small = layout.element.itemsize == 1
-        found["write_kv"].append(kv_shape(layout, given, count, aligned, int(small)).macros)
-        found["gather_kv"].append(kv_shape(layout, given, count, aligned, 2 * small).macros)
+        for many in (count, _MIDDLE):
+            found["write_kv"].append(write_shape(layout, given, many, aligned, scaled=small).macros)
+        found["gather_kv"].append(gather_shape(layout, given, count, aligned, scaled=small).macros)
         if small:
-            found["gather_kv"].append(kv_shape(layout, given, count, aligned, 0).macros)
-            found["write_kv_scaled"].append(scaled_shape(layout, given, count, aligned).macros)
+            own = replace(layout, scales=True, block_size=4 * layout.block_size)
+            found["gather_kv"].append(gather_shape(own, given, count, aligned, scaled=False).macros)
+            found["write_kv_scaled"].append(scaled_shape(own, given, count, aligned).macros)
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pagedkv import KVLayout
-from pagedkv.kernels.kv_shapes import kv_shape, scaled_shape
+from pagedkv.kernels.kv_shapes import gather_shape, scaled_shape, write_shape
 from pagedkv.kernels.loader import kernel_source
 
 from .host_build import HostKernels, KernelFaultError, Sparse
@@ -107,13 +107,14 @@ def test_every_code_of_a_small_format_and_every_edge_of_it(host_kernels: HostKer
             _same(places[part], bits)
 
 
-@pytest.mark.parametrize(("count", "threads"), [(1, 128), (33, 128), (700, 256)])
-def test_many_tokens_are_cut_at_the_last(host_kernels: HostKernels, count: int, threads: int) -> None:
-    """Both variants by size, with a CTA that holds the end of the tokens: beyond them is poison."""
+@pytest.mark.parametrize(("count", "unroll"), [(1, 1), (33, 1), (700, 4)])
+def test_many_tokens_are_cut_at_the_last(host_kernels: HostKernels, count: int, unroll: int) -> None:
+    """Variants by size, with a CTA that holds the end of the tokens: beyond them is poison."""
     layout = _layout("float16", 8, 192, 16)
     slots = np.random.default_rng(1).permutation(50 * 16)[:count].tolist()
     case = Case(layout, "float16", slots, blocks=50)
-    assert case.shape("write_kv").threads == threads
+    assert case.shape("write_kv").macros["UNROLL"] == unroll
+    assert case.shape("gather_kv").macros["UNROLL"] == (1 if unroll == 1 else 2)
     places = case.places()
     case.launch(host_kernels, "write_kv", places)
     for part, wanted in case.written().items():
@@ -123,8 +124,10 @@ def test_many_tokens_are_cut_at_the_last(host_kernels: HostKernels, count: int, 
 
 def test_an_access_is_as_wide_as_everything_allows() -> None:
     def elements(dim: int, given: str, dtype: str, aligned: tuple[int, int] = (16, 16), **options: Any) -> int:
-        shape = kv_shape(KVLayout(1, 2, dim, dtype, 16, **options), given, 5, aligned, 0)
-        return int(shape.macros["ELEMENTS"])
+        layout = KVLayout(1, 2, dim, dtype, 16, **options)
+        found = {f(layout, given, 5, aligned, scaled=False).macros["ELEMENTS"] for f in (write_shape, gather_shape)}
+        assert len(found) == 1
+        return int(found.pop())
 
     assert elements(128, "bfloat16", "bfloat16") == 8
     assert elements(128, "float32", "bfloat16") == 4

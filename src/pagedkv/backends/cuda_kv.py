@@ -16,7 +16,7 @@ from pagedkv.backends.cuda_staging import Staging
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
 from pagedkv.dtypes import DTYPES
 from pagedkv.kernels import PoolMemory, StridedPlace, TokenKV
-from pagedkv.kernels.kv_shapes import KVShape, kv_shape, scaled_shape
+from pagedkv.kernels.kv_shapes import KVShape, gather_shape, scaled_shape, write_shape
 from pagedkv.kernels.launch_shapes import WIDEST_ACCESS
 from pagedkv.kv_layout import KVLayout
 from pagedkv.streams import Stream
@@ -38,13 +38,12 @@ class CudaKV:
         if layout.scales:
             self._launch("write_kv_scaled", scaled_shape(layout, given, count, alignment), memory, tokens, stream)
         else:
-            shape = kv_shape(layout, given, count, alignment, int(_scaled(tokens)))
+            shape = write_shape(layout, given, count, alignment, scaled=_scaled(tokens))
             self._launch("write_kv", shape, memory, tokens, stream)
 
     def gather_kv(self, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
         layout, given, alignment = _given(memory, tokens)
-        scales = 2 if layout.scales else int(_scaled(tokens))
-        shape = kv_shape(layout, given, tokens.k.shape[0], alignment, scales)
+        shape = gather_shape(layout, given, tokens.k.shape[0], alignment, scaled=_scaled(tokens))
         self._launch("gather_kv", shape, memory, tokens, stream)
 
     def _launch(self, name: str, shape: KVShape, memory: PoolMemory, tokens: TokenKV, stream: Stream) -> None:
