@@ -134,6 +134,24 @@ def test_long_sequences_in_pieces_give_the_same_bits_every_time(torch: Any, dtyp
         assert np.array_equal(on_gpu.run(), first)
 
 
+def test_two_streams_at_a_time(torch: Any) -> None:
+    """Each has its own place for pieces: what overlaps does not mix."""
+    layout = KVLayout(1, 2, 128, "float16", 16)
+    both = [OnGpu(torch, AttentionBatch(layout, [Span(30_000)], 4, seed=seed)) for seed in (1, 2)]
+    streams = [torch.cuda.Stream() for _ in both]
+    for one in both:
+        one._whole.fill_(float("nan"))
+    torch.cuda.synchronize()
+    for _ in range(50):
+        for one, stream in zip(both, streams, strict=True):
+            one.pool.decode_attention(
+                one.batch.layer, one.queries, one.lengths, one.out, table=one.table, stream=stream.cuda_stream
+            )
+    torch.cuda.synchronize()
+    for one in both:
+        assert error_of(one.result(), "float16", one.batch.expected) < TOLERANCES["float16"]
+
+
 def test_lengths_beyond_the_table_end_with_it(torch: Any) -> None:
     batch = AttentionBatch(KVLayout(1, 2, 128, "bfloat16", 16), [Span(160), Span(160), Span(33)], 4, seed=3, spare=0)
     on_gpu = OnGpu(torch, batch)

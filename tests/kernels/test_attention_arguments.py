@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,21 @@ def test_pieces_are_merged_and_a_stream_keeps_its_workspace() -> None:
         assert values[0] == workspace
         assert values[2:4] == (grid[1], 8)
     assert launches.allocated == [WORKSPACE_BYTES] * 2
+
+
+def test_the_per_thread_stream_is_another_one_in_each_thread() -> None:
+    launches = Launches(processors=132)
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=4), launches, stream=2)
+    side.run()
+    thread = threading.Thread(target=side.run)
+    thread.start()
+    thread.join()
+    side.run()
+    assert [values[0] for name, _, _, values in launches.launched if name == "decode_merge"] == [
+        1 << 40,
+        2 << 40,
+        1 << 40,
+    ]
 
 
 def test_too_little_memory_for_pieces_is_found_out_before_anything_is_launched() -> None:

@@ -38,6 +38,8 @@ from pagedkv.streams import Stream
 _BATCH = struct.Struct("4Q6Q4QQ2qQ2qQq2Q3Q3Q2d2Q")  # batch_t of decode_pieces.cuh
 _KERNEL = (U64 * (_BATCH.size // 8),)
 _I64 = ctypes.c_int64
+# CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
+_PER_THREAD = 2
 _MERGE = (POINTER, POINTER, U32, U32, POINTER, _I64, _I64, ctypes.c_float)
 
 
@@ -76,7 +78,7 @@ class _Decode:
         self._driver, self._store = driver, store
         self._processors = driver.attribute("MULTIPROCESSOR_COUNT")
         self._capability = driver.compute_capability
-        self._workspaces: dict[int, CudaBuffer] = {}
+        self._workspaces: dict[tuple[int, int], CudaBuffer] = {}
         self._plans: dict[tuple[object, ...], _Plan] = {}
         self._lock = threading.Lock()
 
@@ -87,13 +89,14 @@ class _Decode:
         count, heads, dim = batch.queries.shape
         table = batch.table
         width = table.width if isinstance(table, TableMemory) else table.shape[1]
-        key = (layout, count, heads, batch.queries.dtype, width, stream.handle)
+        owner = (stream.handle, threading.get_ident() if stream.handle == _PER_THREAD else 0)
+        key = (layout, count, heads, batch.queries.dtype, width, owner)
         with self._lock:
             if (plan := self._plans.get(key)) is None:
                 ratio = heads // layout.num_kv_heads
                 shape = DecodeShape(dim, ratio, layout.block_size, batch.queries.dtype, layout.dtype, layout.scales)
                 check_decode_shape(shape, layout.value_dim)
-                plan = self._plans[key] = self._plan(shape, (count, heads, width), layout.num_kv_heads, stream)
+                plan = self._plans[key] = self._plan(shape, (count, heads, width), layout.num_kv_heads, owner)
             return plan
 
     def run(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> None:
@@ -114,7 +117,7 @@ class _Decode:
                     (count * heads, 1, 1), dim, stream, plan.workspace, weights, plan.pieces, heads, *where
                 )
 
-    def _plan(self, shape: DecodeShape, sizes: tuple[int, int, int], kv_heads: int, stream: CudaStream) -> _Plan:
+    def _plan(self, shape: DecodeShape, sizes: tuple[int, int, int], kv_heads: int, owner: tuple[int, int]) -> _Plan:
         count, heads, width = sizes
         variant = decode_variant(shape, self._capability)
         slots = self._processors * variant.ctas
@@ -126,9 +129,9 @@ class _Decode:
                 return _Plan(kernel, variant.head_groups)
             macros = {name: variant.macros[name] for name in ("HEAD_DIM", "QUERY")}
             merge = self._store.get("decode_merge", _MERGE, **macros)
-            if stream.handle not in self._workspaces:
-                self._workspaces[stream.handle] = allocate(self._driver, WORKSPACE_BYTES)
-            return _Plan(kernel, variant.head_groups, pieces, merge, self._workspaces[stream.handle].address)
+            if owner not in self._workspaces:
+                self._workspaces[owner] = allocate(self._driver, WORKSPACE_BYTES)
+            return _Plan(kernel, variant.head_groups, pieces, merge, self._workspaces[owner].address)
 
 
 class _Unchecked:
