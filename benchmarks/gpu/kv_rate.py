@@ -1,4 +1,4 @@
-"""write_kv and gather_kv as a share of one device-to-device copy of the same bytes, and against FlashInfer's append.
+"""write_kv and gather_kv as a share of a device-to-device copy of the same bytes, and against FlashInfer's append.
 
 bfloat16, 8 KV heads of 128, blocks of 16 scattered over a block-major pool of 32 layers. Everything by graph replay,
 interleaved; each call of a graph has keys, values, slots and a layer of its own, beyond what the L2 holds. What was
@@ -7,6 +7,7 @@ written and gathered is compared before anything is timed.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -118,6 +119,7 @@ def run(settings: Settings) -> list[Row]:
 def measure(arena: Arena, tokens: int, replays: int) -> list[Row]:
     pool, steps = arena.pool, arena.steps(tokens)
     stream = pool.stream
+    handle: int = stream.handle  # type: ignore[attr-defined]
 
     def write() -> None:
         for step in steps:
@@ -129,7 +131,12 @@ def measure(arena: Arena, tokens: int, replays: int) -> list[Row]:
 
     def copy() -> None:
         for step in steps:
-            device_copy(step.out[0].address, step.tokens[0].address, step.nbytes, stream.handle)  # type: ignore[attr-defined]
+            device_copy(step.out[0].address, step.tokens[0].address, step.nbytes, handle)
+
+    def two_copies() -> None:
+        for step in steps:
+            for out, tokens in zip(step.out, step.tokens, strict=True):
+                device_copy(out.address, tokens.address, step.nbytes // 2, handle)
 
     arena.poison()
     write()
@@ -137,15 +144,15 @@ def measure(arena: Arena, tokens: int, replays: int) -> list[Row]:
     stream.synchronize()
     check(arena, steps)
     works: dict[str, Callable[[], object]] = {}
-    for name, work in (("write_kv", write), ("gather_kv", gather), ("copy", copy)):
+    for work in (write, gather, copy, two_copies):
         graph = capture(stream, work)  # type: ignore[arg-type]
-        works[name] = lambda graph=graph: call("cuGraphLaunch", graph, stream.handle)  # type: ignore[attr-defined, misc]
-    peer = flashinfer_append(steps, stream.handle) if tokens in AGAINST_FLASHINFER else None  # type: ignore[attr-defined]
+        works[work.__name__] = partial(call, "cuGraphLaunch", graph, handle)
+    peer = flashinfer_append(steps, handle) if tokens in AGAINST_FLASHINFER else None
     if peer is not None:
         works["FlashInfer"] = peer
     times = interleaved(stream, works, replays)
     per_call = {name: [time / len(steps) for time in values] for name, values in times.items()}
-    return [row for name in ("write_kv", "gather_kv") for row in rows_of(name, tokens, per_call, len(steps))]
+    return [row for name in ("write", "gather") for row in rows_of(name, tokens, per_call, len(steps))]
 
 
 def interleaved(stream: object, works: dict[str, Callable[[], object]], replays: int) -> dict[str, list[float]]:
@@ -159,10 +166,12 @@ def interleaved(stream: object, works: dict[str, Callable[[], object]], replays:
     return {name: [pair.microseconds() for pair in found][3:] for name, found in pairs.items()}
 
 
-def rows_of(name: str, tokens: int, per_call: dict[str, list[float]], steps: int) -> list[Row]:
-    ours, plain = per_call[name], per_call["copy"]
-    share = 100 * median(plain) / median(ours)
-    note = f"{steps} calls a replay; {spread(ours)}, copy {spread(plain)}; medians of {len(ours)}"
+def rows_of(work: str, tokens: int, per_call: dict[str, list[float]], steps: int) -> list[Row]:
+    # Above 256 MiB the driver's copy is slower in one piece than K's and V's are; the better one counts.
+    ours, plain = per_call[work], min(per_call["copy"], per_call["two_copies"], key=median)
+    share, name = 100 * median(plain) / median(ours), f"{work}_kv"
+    one, two = spread(per_call["copy"]), spread(per_call["two_copies"])
+    note = f"{steps} calls a replay; {spread(ours)}, one copy {one}, K and V {two}; medians of {len(ours)}"
     target = Target(SHARES[tokens], at_least=True) if tokens in SHARES else None
     rows = [
         Row(f"{name}, {tokens} tokens, of a device copy", share, "%", target, note=note),
@@ -171,7 +180,7 @@ def rows_of(name: str, tokens: int, per_call: dict[str, list[float]], steps: int
     if "FlashInfer" in per_call:
         theirs = per_call["FlashInfer"]
         case, note = f"{name}, {tokens} tokens, of FlashInfer's append", f"theirs {spread(theirs)}"
-        target = Target(1.0) if name == "write_kv" else None
+        target = Target(1.0) if work == "write" else None
         rows.append(Row(case, median(ours) / median(theirs), "x", target, note=note))
     return rows
 

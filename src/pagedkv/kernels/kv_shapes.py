@@ -3,9 +3,9 @@
 Plain arithmetic, no device needed. The choices are measured on an H200 (bfloat16, 8 heads of 128, blocks of 16 anywhere
 in a pool of 32 layers), as a share of one device-to-device copy of the same bytes. Few items are spread thin: at 256
 tokens write_kv's 256 threads with one item each reach 91.5 %, with four 86 %. In between, four items a thread hide the
-latency: 96 % at 4,096 tokens, one item 93 %. Many items are written by small CTAs, whose places in an SM are taken again
-the sooner: at 65,536 tokens 93.9 % with 128 threads, 91.7 % with 256 and four items. gather_kv waits for its slots first,
-and two items a thread are best from 4,096 tokens on: 89.5, 93.8 and 95.8 % at 4,096, 16,384 and 65,536.
+latency: 96 % at 4,096 tokens, one item 93 %. Many items are written by small CTAs, whose places in an SM are free the
+sooner: at 65,536 tokens 93.9 % with 128 threads, 91.7 % with 256 and four items. gather_kv waits for its slots first;
+two items a thread are best from 4,096 tokens on: 89.5, 93.8 and 95.8 % at 4,096, 16,384 and 65,536.
 """
 
 from __future__ import annotations
