@@ -51,7 +51,10 @@ class PoolAttention(PoolKV):
         self.ensure_usable("decode_attention")
         layout = self._kv_layout("decode_attention")
         if not layout.value_dim:
-            raise InvalidArgumentError("decode attention needs K and V, a latent layout has no V; use another kernel")
+            raise InvalidArgumentError(
+                "a latent layout has no V, decode attention needs both; give the pool a KVLayout with K and V: on a GPU "
+                "with head size 64 or 128, on the host with any"
+            )
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
         asked = backend.as_strided(queries, "queries", formats, 3)
