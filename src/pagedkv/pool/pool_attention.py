@@ -52,8 +52,8 @@ class PoolAttention(PoolKV):
         layout = self._kv_layout("decode_attention")
         if not layout.value_dim:
             raise InvalidArgumentError(
-                "a latent layout has no V, decode attention needs both; give the pool a KVLayout with K and V: on a GPU "
-                "with head size 64 or 128, on the host with any"
+                "a latent layout has no V, decode attention needs both; give the pool a KVLayout with K and V: on a "
+                "GPU with head size 64 or 128, on the host with any"
             )
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
