@@ -13,8 +13,6 @@ from pagedkv.kv_layout import KVLayout
 from pagedkv.pool.pool_views import PoolViews
 from pagedkv.streams import AnyStream
 
-_ONE = (1.0, 1.0)
-
 
 class PoolKV(PoolViews):
     """A PoolViews that keys and values are written to and read from. See `DevicePool`."""
@@ -26,7 +24,7 @@ class PoolKV(PoolViews):
         v: object,
         slots: object,
         *,
-        scales: tuple[float, float] = _ONE,
+        scales: tuple[float, float] = (1.0, 1.0),
         stream: AnyStream | None = None,
     ) -> None:
         """Scatter K and V of n tokens of one layer into their slots, converted to the layout's format.
@@ -57,7 +55,7 @@ class PoolKV(PoolViews):
         k: object,
         v: object,
         *,
-        scales: tuple[float, float] = _ONE,
+        scales: tuple[float, float] = (1.0, 1.0),
         stream: AnyStream | None = None,
     ) -> None:
         """Gather K and V of n slots of one layer into `k` and `v`, converted to their format: the way back of write_kv.
