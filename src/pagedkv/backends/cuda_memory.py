@@ -168,7 +168,7 @@ def strided_array(driver: Driver, value: object, wanted: Wanted) -> StridedPlace
         # device only.
         _check_ordinal(driver, where.ordinal, wanted.name)
         with driver.current():
-            given = exported(value, wanted.name)
+            given = exported(value, wanted.name, where)
     else:
         given = None
     if given is None:

@@ -7,6 +7,7 @@ not asked for a newer one. The capsule keeps the tensor alive, and frees nothing
 from __future__ import annotations
 
 import ctypes
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +21,12 @@ _CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
+# DLTensor: data, device type and id, ndim, dtype (code, bits, lanes), addresses of shape and strides, byte offset. Read
+# as bytes: ctypes' own structures would cost as much again as the whole rest of a call.
+_TENSOR = struct.Struct("=QiiiBBHQQQ")
+_POINTER = ctypes.pythonapi.PyCapsule_GetPointer
+_POINTER.restype = ctypes.c_void_p
+_POINTER.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +79,30 @@ def dlpack_device(tensor: Any) -> Device | None:
     return Device(int(kind), int(ordinal))
 
 
-def read_dlpack(tensor: Any) -> TensorExtent:
+def read_dlpack(tensor: Any, device: Device | None = None) -> TensorExtent:
     """Describe what `tensor.__dlpack__` exports, on the stream it is on (no synchronization).
 
-    Raises whatever the producer raises when it refuses.
+    device: what `dlpack_device` said, where that was asked before. Raises whatever the producer raises when it refuses.
     """
-    device = dlpack_device(tensor)
+    if device is None:
+        device = dlpack_device(tensor)
     # -1: we order the work ourselves, the producer shall not wait for anything. Producers on the host know no streams.
     capsule = tensor.__dlpack__() if device is not None and device.on_host else tensor.__dlpack__(stream=-1)
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype = ctypes.c_void_p
-    get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-    view = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
-    itemsize = (view.bits * view.lanes + 7) // 8
-    shape = tuple(view.shape[i] for i in range(view.ndim))
-    strides = tuple(view.strides[i] * itemsize for i in range(view.ndim)) if view.strides else None
-    where = Device(view.device_type, view.device_id)
-    return TensorExtent((view.data or 0) + view.byte_offset, shape, itemsize, _type_name(view), strides, where)
+    fields = _TENSOR.unpack(ctypes.string_at(_POINTER(capsule, b"dltensor"), _TENSOR.size))
+    data, kind, ordinal, ndim, code, bits, lanes, shape, strides, offset = fields
+    itemsize = (bits * lanes + 7) // 8
+    steps = tuple(step * itemsize for step in _numbers(strides, ndim)) if strides else None
+    where = Device(kind, ordinal)
+    return TensorExtent(data + offset, _numbers(shape, ndim), itemsize, _type_name(code, bits, lanes), steps, where)
 
 
-def _type_name(view: _DLTensor) -> str:
-    if view.lanes != 1:
+def _numbers(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"={count}q", ctypes.string_at(address, 8 * count)) if count else ()
+
+
+def _type_name(code: int, bits: int, lanes: int) -> str:
+    if lanes != 1:
         return "opaque"
-    if (found := _FORMATS.get((view.code, view.bits))) is not None:
+    if (found := _FORMATS.get((code, bits))) is not None:
         return found
-    return f"{_INTEGERS[view.code]}{view.bits}" if view.code in _INTEGERS else "opaque"
+    return f"{_INTEGERS[code]}{bits}" if code in _INTEGERS else "opaque"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pagedkv.backends.dlpack import HOST, REFUSALS, TensorExtent, dlpack_device, read_dlpack
+from pagedkv.backends.dlpack import HOST, REFUSALS, Device, TensorExtent, dlpack_device, read_dlpack
 from pagedkv.dtypes import DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import StridedPlace
@@ -28,16 +28,18 @@ class Wanted:
     writable: bool = False
 
 
-def exported(value: object, name: str) -> TensorExtent:
-    """What a tensor exports through DLPack. Raises InvalidArgumentError where it offers nothing, or refuses."""
+def exported(value: object, name: str, where: Device | None) -> TensorExtent:
+    """What a tensor exports through DLPack from the device that it says it is on.
+
+    Raises InvalidArgumentError where it offers nothing, or refuses.
+    """
     if not hasattr(value, "__dlpack__"):
         raise InvalidArgumentError(f"{name} is a {type(value).__name__}; give a tensor with strides, in place")
     try:
-        return read_dlpack(value)
+        return read_dlpack(value, where)
     except REFUSALS as error:
-        where = dlpack_device(value) or "an unknown device"
         raise InvalidArgumentError(
-            f"{name} is a {type(value).__name__} on {where}; it offers DLPack but refuses it: {error}"
+            f"{name} is a {type(value).__name__} on {where or 'no known device'}; it offers DLPack but refuses it: {error}"
         ) from None
 
 
@@ -73,7 +75,7 @@ def host_strided(value: object, wanted: Wanted) -> StridedPlace:
             raise InvalidArgumentError(
                 f"{wanted.name} is on {where}, the pool is on the host; give a tensor on the host"
             )
-        extent = exported(value, wanted.name)
+        extent = exported(value, wanted.name, where)
         place = strided_place(extent, wanted)
         view = np.asarray(_Lent(extent, _storage(place.dtype), value))
     return StridedPlace(place.address, place.shape, place.strides, place.dtype, view)
