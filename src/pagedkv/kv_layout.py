@@ -113,7 +113,7 @@ class KVLayout(BlockLayout):
         Raises InvalidArgumentError for a model type that is not known or a field that is missing or makes no sense.
         Reads one file at most, nothing from a network. See pagedkv.model_config.
         """
-        from pagedkv.model_config import read_shape, warn_of_windows
+        from pagedkv.model_config import cache_dtype, read_shape, warn_of_windows
 
         shape = read_shape(config, tensor_parallel)
         warn_of_windows(shape)
@@ -121,7 +121,7 @@ class KVLayout(BlockLayout):
             shape.num_layers,
             shape.num_kv_heads,
             shape.head_dim,
-            shape.dtype if dtype is None else dtype,  # type: ignore[arg-type]
+            cache_dtype(shape, dtype),
             block_size,
             v_head_dim=shape.v_head_dim,
             **options,

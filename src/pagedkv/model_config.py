@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.dtypes import DTYPES, dtype_of
 from pagedkv.errors import InvalidArgumentError
 
 Fields = Mapping[str, Any]
@@ -54,12 +55,26 @@ def read_shape(config: str | PathLike[str] | Mapping[str, Any], tensor_parallel:
     ranks = whole_number(tensor_parallel, "tensor_parallel", minimum=1, maximum=INT32_MAX)
     outer = _content(config)
     fields, family = _family(outer)
-    dtype = next((str(f[key]) for f in (fields, outer) for key in ("dtype", "torch_dtype") if f.get(key)), None)
+    # The whole model's before the language model's: that is what Transformers loads all of it in.
+    dtype = next((str(f[key]) for f in (outer, fields) for key in ("dtype", "torch_dtype") if f.get(key)), None)
     layers = _number(fields, family.layers)
     heads, head_dim, v_head_dim = family.read(fields, family)
     if v_head_dim:
         heads = _share(heads, ranks)
     return ModelShape(layers, heads, head_dim, v_head_dim, dtype or _DEFAULT_DTYPE, family.sliding(fields, layers))
+
+
+def cache_dtype(shape: ModelShape, asked: object) -> str:
+    """The format asked for; None: the model's own. Raises InvalidArgumentError where no cache is kept in it."""
+    if asked is not None:
+        return dtype_of(asked).name
+    try:
+        return dtype_of(shape.dtype).name
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"the config's dtype is {shape.dtype!r}, which is no format of a cache; give dtype=, one of "
+            f"{', '.join(DTYPES)}"
+        ) from None
 
 
 def warn_of_windows(shape: ModelShape) -> None:
@@ -96,6 +111,10 @@ def _grouped(fields: Fields, family: _Family) -> Dims:
         raise _missing(fields, ["head_dim"])
     if family.kv_heads is not None and fields.get(family.kv_heads) is not None:
         kv_heads = _number(fields, family.kv_heads)
+        if fields.get(family.heads) is not None and (heads := _number(fields, family.heads)) % kv_heads:
+            raise InvalidArgumentError(
+                f"{family.heads} {heads} is no multiple of {family.kv_heads} {kv_heads}; give heads that share them evenly"
+            )
     else:
         kv_heads = _number(fields, family.heads)
     dim = _hidden_share(fields, family) if given is None else _number(fields, "head_dim")
@@ -104,8 +123,8 @@ def _grouped(fields: Fields, family: _Family) -> Dims:
 
 def _falcon(fields: Fields, family: _Family) -> Dims:
     """One KV head, as many as heads, or (new decoder architecture) a number of its own."""
-    new = fields.get("new_decoder_architecture") or False
-    if not new and fields.get("multi_query", True):
+    new = _flag(fields, "new_decoder_architecture", otherwise=False)
+    if _flag(fields, "multi_query", otherwise=True) and not new:
         dim = _hidden_share(fields, family)
         return 1, dim, dim
     return _grouped(fields, family)
@@ -142,7 +161,7 @@ def _listed(otherwise: Callable[[Fields, int], int]) -> Callable[[Fields, int], 
 
 def _upper_layers(fields: Fields, layers: int) -> int:
     """Qwen: layers from max_window_layers on, where windows are switched on."""
-    if not fields.get("use_sliding_window") or not fields.get("sliding_window"):
+    if not _flag(fields, "use_sliding_window", otherwise=False) or not fields.get("sliding_window"):
         return 0
     first = fields.get("max_window_layers")
     return 0 if first is None else max(0, layers - whole_number(first, "max_window_layers"))
@@ -206,7 +225,7 @@ def _family(outer: Fields) -> tuple[Fields, _Family]:
         inner: Fields = outer["text_config"]
         fields = {**_NESTED_DEFAULTS.get(str(inner.get("model_type")), {}), **inner}
     kind = fields.get("model_type")
-    if kind in _FAMILIES:
+    if isinstance(kind, str) and kind in _FAMILIES:
         return fields, _FAMILIES[kind]
     missing = [name for name in _GENERIC if fields.get(name) is None]
     has = f"it lacks {', '.join(missing)}" if missing else f"it has {', '.join(_GENERIC)}"
@@ -225,15 +244,16 @@ def _content(config: object) -> Fields:
         return config
     if not isinstance(config, (str, PathLike)):
         raise InvalidArgumentError(f"config is a {type(config).__name__}; give a config.json, its folder, or a dict")
-    path = Path(config)
-    file = path / "config.json" if path.is_dir() else path
+    file = Path(config)
     try:
+        if file.is_dir():
+            file = file / "config.json"
         read = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgumentError(
             f"config {str(file)!r} cannot be read ({error.strerror}); give a file of this machine; none is downloaded"
         ) from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise InvalidArgumentError(f"config {str(file)!r} is no JSON in UTF-8 ({error}); give a config.json") from None
     if not isinstance(read, dict):
         raise InvalidArgumentError(f"config {str(file)!r} holds a {type(read).__name__}; give a config.json")
@@ -246,9 +266,17 @@ def _number(fields: Fields, name: str) -> int:
     return whole_number(fields[name], name, minimum=1, maximum=INT32_MAX)
 
 
+def _flag(fields: Fields, name: str, *, otherwise: bool) -> bool:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {value!r}; give true or false")
+    return otherwise if value is None else value
+
+
 def _missing(fields: Fields, names: list[str]) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the config of a {fields.get('model_type')!r} model lacks {', '.join(names)}; give the whole config.json"
+        f"the config of a {fields.get('model_type')!r} model lacks {', '.join(names)}; give all of it, or "
+        "Transformers' config object, which knows what files leave out"
     )
 
 
