@@ -38,9 +38,8 @@ def exported(value: object, name: str, where: Device | None) -> TensorExtent:
     try:
         return read_dlpack(value, where)
     except REFUSALS as error:
-        raise InvalidArgumentError(
-            f"{name} is a {type(value).__name__} on {where or 'no known device'}; it offers DLPack but refuses it: {error}"
-        ) from None
+        found = f"{name} is a {type(value).__name__} on {where or 'no known device'}"
+        raise InvalidArgumentError(f"{found}; it offers DLPack but refuses it: {error}") from None
 
 
 def strided_place(extent: TensorExtent, wanted: Wanted, array: Any = None) -> StridedPlace:
