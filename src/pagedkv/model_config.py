@@ -113,7 +113,7 @@ def _grouped(fields: Fields, family: _Family) -> Dims:
         kv_heads = _number(fields, family.kv_heads)
         if fields.get(family.heads) is not None and (heads := _number(fields, family.heads)) % kv_heads:
             raise InvalidArgumentError(
-                f"{family.heads} {heads} is no multiple of {family.kv_heads} {kv_heads}; give heads that share them evenly"
+                f"{family.heads} {heads} is no multiple of {family.kv_heads} {kv_heads}; give numbers that divide"
             )
     else:
         kv_heads = _number(fields, family.heads)
