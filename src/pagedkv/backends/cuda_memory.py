@@ -20,6 +20,7 @@ from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.device_array import DeviceArray, check_array
 from pagedkv.backends.dlpack import REFUSALS, Device, TensorExtent, dlpack_device, read_dlpack
 from pagedkv.backends.strided import Wanted, exported, strided_place
+from pagedkv.backends.torch_tensor import torch_extent
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.kernels import StridedPlace
 from pagedkv.streams import Buffer
@@ -160,6 +161,9 @@ def device_array(value: object, name: str, dtypes: tuple[str, ...], ndim: int) -
 
 def strided_array(driver: Driver, value: object, wanted: Wanted) -> StridedPlace:
     """The caller's device tensor in place, with its strides. Raises InvalidArgumentError, naming the argument."""
+    if (known := torch_extent(value)) is not None and known.on_cuda:
+        _check_ordinal(driver, known.device.ordinal, wanted.name)
+        return strided_place(known, wanted)
     where = dlpack_device(value)
     if where is None and hasattr(value, "__cuda_array_interface__"):
         given = _from_interface(value, wanted.name, writable=wanted.writable)

@@ -51,6 +51,7 @@ class Device:
 
 
 HOST = Device(_CPU[0])
+CUDA = _CUDA[0]
 
 
 @dataclass(frozen=True, slots=True)

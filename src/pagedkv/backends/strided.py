@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pagedkv.backends.dlpack import HOST, REFUSALS, Device, TensorExtent, dlpack_device, read_dlpack
+from pagedkv.backends.torch_tensor import torch_extent
 from pagedkv.dtypes import DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import StridedPlace
@@ -69,6 +70,9 @@ def host_strided(value: object, wanted: Wanted) -> StridedPlace:
             raise InvalidArgumentError(f"{describe(extent, wanted.name)}, and read-only; give a writable array")
         place = strided_place(extent, wanted)
         view = array.view(_storage(place.dtype))
+    elif (known := torch_extent(value)) is not None and known.device.on_host:
+        place = strided_place(known, wanted)
+        view = np.asarray(_Lent(known, _storage(place.dtype), value))
     else:
         if (where := dlpack_device(value)) is not None and not where.on_host:
             raise InvalidArgumentError(
