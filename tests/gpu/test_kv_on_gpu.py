@@ -178,6 +178,28 @@ def test_a_captured_step_follows_slots_and_values(torch: Any, dtype: str) -> Non
     twins.close()
 
 
+def test_the_first_call_of_all_may_be_captured(torch: Any) -> None:
+    twins = Twins(torch, KVLayout(1, 3, 44, "float16", 20), 4)  # of a shape that no other test has
+    stream, slots = torch.cuda.Stream(), on_gpu(torch, [79, 0, 41], "int64")
+    host, gpu, _ = twins.tensors("float32", 3, np.random.default_rng(9))
+    outs = [torch.empty_like(tensor) for tensor in gpu]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        twins.gpu.write_kv(0, *gpu, slots, stream=stream)
+        twins.gpu.gather_kv(0, slots, *outs, stream=stream)
+    with torch.cuda.stream(stream):
+        graph.replay()
+    stream.synchronize()
+    twins.host.write_kv(0, *host, [79, 0, 41])
+    twins.check()
+    wanted = [np.empty(tensor.shape, np.float32) for tensor in host]
+    twins.host.gather_kv(0, [79, 0, 41], *wanted)
+    for found, expected in zip(outs, wanted, strict=True):
+        same_numbers(to_numpy(torch, found, "float32"), expected)
+    twins.close()
+
+
 def test_l1_slots_beyond_4_gib(torch: Any) -> None:
     """Blocks of 2 MiB, the last one beyond 6 GiB, and rows of 2^31 elements and more before them."""
     layout = KVLayout(32, 8, 128, "bfloat16", 16)

@@ -63,12 +63,20 @@ class KernelStore:
         """The kernel `name` of `name`.cu, specialized by macros."""
         key = (name, tuple(macros.items()))
         if (kernel := self._loaded.get(key)) is None:
-            cubin = compile_kernel(name, self.arch, macros)
-            module = self._driver.call("cuModuleLoadData", cubin)
-            self._modules.append(module)
-            function = self._driver.call("cuModuleGetFunction", module, name.encode())
+            function = self._load(name, compile_kernel(name, self.arch, macros))
             kernel = self._loaded[key] = LoadedKernel(self._driver, function, types)
         return kernel
+
+    def _load(self, name: str, cubin: bytes) -> Any:
+        # A thread whose stream is captured may not load, unless it says that it knows what it does.
+        relaxed = self._driver.module.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self._driver.call("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            module = self._driver.call("cuModuleLoadData", cubin)
+            self._modules.append(module)
+            return self._driver.call("cuModuleGetFunction", module, name.encode())
+        finally:
+            self._driver.call("cuThreadExchangeStreamCaptureMode", before)
 
     def close(self) -> None:
         """Unload all modules."""
