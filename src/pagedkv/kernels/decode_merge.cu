@@ -6,6 +6,7 @@
 
 #define HEADS 1
 #define PARTS 1
+#include "number_formats.cuh"
 #include "decode_pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(HEAD_DIM)
@@ -25,5 +26,5 @@ extern "C" __global__ void __launch_bounds__(HEAD_DIM)
   }
   const u32 i = blockIdx.x / q_heads, head = blockIdx.x - i * q_heads;
   const float mean = weight == 0 ? 0 : sum / weight;
-  store(out + (i64)i * out_stride + (i64)head * out_head_stride + threadIdx.x, mean * value_scale);
+  put(out + (i64)i * out_stride + (i64)head * out_head_stride + threadIdx.x, mean * value_scale);
 }

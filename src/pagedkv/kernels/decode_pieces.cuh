@@ -1,9 +1,7 @@
 // What the kernels of decode attention share: their arguments, the tokens of a CTA, and how its sums become a result.
-// Copied into their source by the loader, behind the macro PARTS (sums that a warp keeps).
+// Copied into their source by the loader, behind number_formats.cuh and the macro PARTS (sums that a warp keeps).
 
-typedef unsigned long long u64;
 typedef long long i64;
-typedef unsigned int u32;
 typedef unsigned short u16;
 
 #define WARPS 4
@@ -13,7 +11,7 @@ typedef unsigned short u16;
 #define STATES (WARPS * PARTS)  // sums that a CTA keeps
 
 #if QUERY == 0
-typedef float element;
+typedef u32 element;
 #else
 typedef u16 element;
 #endif
@@ -47,26 +45,7 @@ __device__ __forceinline__ float power(float x) {
   return y;
 }
 
-__device__ __forceinline__ float half_to_float(u16 bits) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
-  return y;
-}
-
-__device__ __forceinline__ float to_float(float x) { return x; }
-__device__ __forceinline__ float to_float(u16 x) {
-  return QUERY == 1 ? half_to_float(x) : __int_as_float((int)((u32)x << 16));
-}
-
-__device__ __forceinline__ void store(float* to, float x) { *to = x; }
-__device__ __forceinline__ void store(u16* to, float x) {
-  if (QUERY == 1) {
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*to) : "f"(x));
-  } else {
-    const u32 bits = (u32)__float_as_int(x);
-    *to = x != x ? 0x7fff : (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-  }
-}
+__device__ __forceinline__ void put(element* to, float x) { *to = (element)encode<QUERY>(x); }
 
 __device__ __forceinline__ u32 column_of(const batch_t& b, u32 position) {
   return (u32)((u64)position * b.magic >> b.shift);
@@ -124,7 +103,7 @@ __device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, con
     }
     if (gridDim.y == 1) {
       const float mean = weight == 0 ? 0 : sum / weight;
-      store(b.out + (i64)i * b.out_stride + (i64)q_head * b.out_head_stride + dim, mean * (float)b.value_scale);
+      put(b.out + (i64)i * b.out_stride + (i64)q_head * b.out_head_stride + dim, mean * (float)b.value_scale);
       continue;
     }
     const u64 line = ((u64)i * b.kv_heads * b.group + q_head) * gridDim.y + blockIdx.y;

@@ -12,6 +12,7 @@
 #endif
 
 #define PARTS 1
+#include "number_formats.cuh"
 #include "decode_pieces.cuh"
 
 #define CHUNKS (HEAD_DIM / 32)  // of K: 4 threads a token, 16 bytes each
