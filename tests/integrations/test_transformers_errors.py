@@ -215,3 +215,20 @@ def test_attention_that_no_kernel_computes(option: str) -> None:
     attention = transformers.AttentionInterface()[register_attention()]
     with pytest.raises(InvalidArgumentError, match=option):
         attention(torch.nn.Module(), _states(), _states(), _states(), None, **{option: torch.ones(1)})
+
+
+def test_attention_that_gets_other_keys_is_found_out() -> None:
+    config = _config()
+    config._attn_implementation = register_attention()
+    attention = transformers.AttentionInterface()[register_attention()]
+    cache = PagedCache(config, num_blocks=20, block_size=4)
+    for layer in range(2):
+        cache.update(_states(2, 4), _states(2, 4), layer, kwargs={})
+    options: dict[str, Any] = {}
+    k, v = cache.update(_states(2, 1), _states(2, 1), 0, kwargs=options)
+    query = _states(2, 1, heads=4)
+    out, _ = attention(torch.nn.Module(), query, k, v, None, **options)
+    assert out.shape == (2, 1, 4, 8)
+    for other in ((k.clone(), v), (k, v[:])):
+        with pytest.raises(InvalidArgumentError, match="layer 0 changes K and V"):
+            attention(torch.nn.Module(), query, *other, None, **options)

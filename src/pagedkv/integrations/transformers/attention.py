@@ -26,6 +26,8 @@ class PagedLayer:
 
     step: Step
     layer: int
+    # What `update` returned for K and V: the attention function must get these very tensors.
+    stand_ins: tuple[torch.Tensor, torch.Tensor]
 
     def attend(self, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None) -> torch.Tensor | None:
         """See Step.attend."""
@@ -33,18 +35,16 @@ class PagedLayer:
         return self.step.attend(self.layer, query, mask, scale)
 
 
-def hand_over(
-    paged: PagedLayer, options: object, placeholders: tuple[torch.Tensor, torch.Tensor]
-) -> tuple[torch.Tensor, torch.Tensor]:
+def hand_over(paged: PagedLayer, options: object) -> tuple[torch.Tensor, torch.Tensor]:
     """Make `paged` reach the attention function; returns what the model takes for K and V.
 
-    options: the layer's keyword arguments, which models since Transformers 5.2x hand to `update` for such purposes.
+    options: the layer's keyword arguments, which models of newer versions hand to `update` for such purposes.
     """
     if isinstance(options, dict):
         options[_HANDLE] = paged
     else:
-        setattr(placeholders[0], _HANDLE, paged)
-    return placeholders
+        setattr(paged.stand_ins[0], _HANDLE, paged)
+    return paged.stand_ins
 
 
 def register_attention() -> str:
@@ -76,6 +76,11 @@ def paged_attention(
                 'use model.set_attn_implementation("eager")'
             )
     if paged is not None:
+        if key is not paged.stand_ins[0] or value is not paged.stand_ins[1]:
+            raise InvalidArgumentError(
+                f"layer {paged.layer} changes K and V between the cache and its attention, which {NAME!r} reads in "
+                'place; use model.set_attn_implementation("sdpa")'
+            )
         plain = not options.get("dropout") and options.get("position_bias") is None
         out = paged.attend(query, attention_mask, options.get("scaling")) if plain else None
         if out is not None:

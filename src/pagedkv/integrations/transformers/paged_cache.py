@@ -54,10 +54,10 @@ class PagedCache(CacheState):
             memory.rows.cut(step.start)
             self._step = None
             raise
-        if key_states.shape[2] == 1 and getattr(self._config, "_attn_implementation", None) == NAME:
+        if key_states.shape[2] == 1 and self._reads_in_place:
             step.unread = layer
             return hand_over(
-                PagedLayer(step, layer), kwargs.get("kwargs"), memory.store.placeholder(step.batch, step.stop)
+                PagedLayer(step, layer, memory.store.stand_ins(step.batch, step.stop)), kwargs.get("kwargs")
             )
         if step.start == 0:
             return key_states, value_states
@@ -65,9 +65,9 @@ class PagedCache(CacheState):
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Row i becomes what row beam_idx[i] was: tables change, no block is copied. Waits for the device once."""
-        parents = _indices(beam_idx, "beam_idx", len(self._rows))
-        if self._memory is None or not parents:
+        if self._memory is None or not len(self._rows):
             return
+        parents = _indices(beam_idx, "beam_idx", len(self._rows))
         if len(parents) != len(self._rows):
             raise InvalidArgumentError(f"beam_idx has {len(parents)} entries, the cache {len(self._rows)} rows")
         self._step = None
@@ -80,9 +80,8 @@ class PagedCache(CacheState):
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keep these rows, in this order: integers, or one bool a row."""
-        if self._memory is None:
-            return
-        self._select(_indices(indices, "indices", len(self._rows)))
+        if len(self._rows):
+            self._select(_indices(indices, "indices", len(self._rows)))
 
     def crop(self, tokens_to_remove: int) -> None:
         """Remove the last -tokens_to_remove tokens of every row. A number above 0 is the length to keep at most, as
@@ -135,6 +134,12 @@ class PagedCache(CacheState):
                 memory.store.pool.copy_blocks(split.copies, stream=memory.store.stream)
                 step.locate()
         step.write(layer, k, v)
+
+    @property
+    def _reads_in_place(self) -> bool:
+        # Latent keys and values (kv_lora_rank) become heads only behind the cache.
+        latent = getattr(self._config, "kv_lora_rank", None) is not None
+        return getattr(self._config, "_attn_implementation", None) == NAME and not latent
 
     def _check_read(self, step: Step | None) -> None:
         if step is not None and step.unread is not None:

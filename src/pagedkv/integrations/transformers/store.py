@@ -105,7 +105,7 @@ class Store:
         self.pool.gather_kv(layer, slots, k, v, stream=self.stream)
         return _by_head(k, batch), _by_head(v, batch)
 
-    def placeholder(self, batch: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def stand_ins(self, batch: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of the right sizes that take no memory; NaN, so that whoever computes with them is found out."""
         heads = self.shape.heads
         k, v = (self._nothing.expand(batch, heads, tokens, dim) for dim in (self.shape.k_dim, self.shape.v_dim))
