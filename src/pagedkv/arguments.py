@@ -7,6 +7,7 @@ made earlier, and is refused here, before anything has been changed.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def whole_number(value: object, name: str, *, minimum: int = 0, maximum: int = INT64_MAX) -> int:
@@ -33,7 +35,25 @@ def whole_number(value: object, name: str, *, minimum: int = 0, maximum: int = I
     except TypeError:
         raise InvalidArgumentError(f"{name} is {value!r}; give a whole number") from None
     if not minimum <= number <= maximum:
-        raise InvalidArgumentError(f"{name} is {number}; give a number from {minimum} to {maximum}")
+        raise InvalidArgumentError(f"{name} is {_shown(number)}; give a number from {minimum} to {maximum}")
+    return number
+
+
+def finite_number(value: object, name: str) -> float:
+    """`value` as a float that float32 holds, rounded at most; NumPy's numbers are taken, bools and text are not.
+
+    Raises InvalidArgumentError. Modifies nothing.
+    """
+    number = math.nan
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    # Written so that NaN is refused too.
+    if not abs(number) <= FLOAT32_MAX:
+        shown = _shown(value) if isinstance(value, int) else repr(value)
+        raise InvalidArgumentError(f"{name} is {shown}; give a finite number that float32 holds")
     return number
 
 
@@ -58,3 +78,8 @@ def integer_array(values: object, name: str, *, minimum: int, maximum: int) -> I
         wrong = lowest if lowest < minimum else highest
         raise InvalidArgumentError(f"{name} holds {wrong}; give numbers from {minimum} to {maximum}")
     return np.atleast_1d(array).astype(np.int64, copy=False)
+
+
+def _shown(number: int) -> str:
+    # Python refuses to print what has thousands of digits.
+    return str(number) if number.bit_length() < 1024 else f"an integer of {number.bit_length()} bits"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pagedkv.arguments import finite_number
 from pagedkv.dtypes import COMPUTE_DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import DecodeBatch, StridedPlace, TableMemory
@@ -65,7 +66,9 @@ class PoolAttention(PoolKV):
         cells, lines = self._cells(rows, table, count)
         k_scale, v_scale = checked_scales(layout, scales)
         layout.part_view(layer, "k", 1)  # refuses a layer that is not there
-        factor = 1 / math.sqrt(layout.head_dim) if softmax_scale is None else _number(softmax_scale, "softmax_scale")
+        factor = (
+            1 / math.sqrt(layout.head_dim) if softmax_scale is None else finite_number(softmax_scale, "softmax_scale")
+        )
         batch = DecodeBatch(layer, asked, cells, lines, limits, firsts, target, factor, k_scale, v_scale)
         queue = self._queue(stream)
         self.backend.kernels.prepare_attention(self._memory, batch, queue)  # what fails here has put nothing on it
@@ -99,9 +102,3 @@ def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) ->
     if out.shape != (count, heads, layout.value_dim):
         raise InvalidArgumentError(f"out has shape {out.shape}; give {(count, heads, layout.value_dim)}")
     return count
-
-
-def _number(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidArgumentError(f"{name} is {value!r}; give a finite number")
-    return float(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagedkv.arguments import integer_array, whole_number
+from pagedkv.arguments import finite_number, integer_array, whole_number
 from pagedkv.backends.device_array import DeviceArray
 from pagedkv.dtypes import COMPUTE_DTYPES
 from pagedkv.errors import InvalidArgumentError
@@ -64,6 +64,8 @@ class PoolKV(PoolViews):
         A skipped slot leaves zeros. Numbers of an 8-bit layout are multiplied by their scale. Modifies nothing else.
         """
         tokens = self._token_kv("gather_kv", layer, (k, v), slots, scales, writable=True)
+        if tokens.v is not None and tokens.v.address == tokens.k.address and tokens.v.shape[0]:
+            raise InvalidArgumentError("k and v start at the same address; give each a tensor of its own")
         queue = self._queue(stream)
         self._guard("gather_kv", lambda: self.backend.kernels.gather_kv(self._memory, tokens, queue))
 
@@ -127,15 +129,10 @@ def checked_scales(layout: KVLayout, scales: object) -> tuple[float, float]:
     """Scales as float32 holds them."""
     if not isinstance(scales, tuple) or len(scales) != 2:
         raise InvalidArgumentError(f"scales is {scales!r}; give (K's, V's), two numbers")
-    found = []
-    for scale in scales:
-        # Written so that NaN is refused too.
-        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < scale < np.inf:
-            raise InvalidArgumentError(f"scales is {scales!r}; give finite numbers above 0")
-        with np.errstate(over="ignore", under="ignore"):
-            found.append(float(np.float32(scale)))
-    if not all(0 < scale < np.inf for scale in found):
-        raise InvalidArgumentError(f"scales is {scales!r}, beyond what float32 holds; give other numbers")
+    with np.errstate(under="ignore"):
+        found = [float(np.float32(finite_number(scale, "one of scales"))) for scale in scales]
+    if min(found) <= 0:
+        raise InvalidArgumentError(f"scales is {scales!r}; give numbers above 0 that float32 holds")
     if found != [1.0, 1.0] and (layout.scales or layout.element.itemsize > 1):
         why = "has scales of its own" if layout.scales else f"stores {layout.dtype}"
         raise InvalidArgumentError(f"scales is {scales!r}, this layout {why}; leave scales out")
