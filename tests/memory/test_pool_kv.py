@@ -217,7 +217,7 @@ def test_no_tokens_and_scratch_blocks() -> None:
 
 
 _K = np.zeros((2, 2, 8), np.float32)
-_ARGUMENTS: dict[str, Any] = {"layer": 0, "k": _K, "v": _K, "slots": [0, 1]}
+_ARGUMENTS: dict[str, Any] = {"layer": 0, "k": _K, "v": _K.copy(), "slots": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -286,6 +286,9 @@ def test_outputs_must_be_writable_and_apart() -> None:
     pool.write_kv(0, same, same, [0, 1])
     with pytest.raises(InvalidArgumentError, match=r"k .*read-only"):
         pool.gather_kv(0, [0, 1], same, _K)
+    with pytest.raises(InvalidArgumentError, match="k and v both start at"):
+        pool.gather_kv(0, [0, 1], _K, _K)
+    pool.gather_kv(0, [], _K[:0], _K[:0])
 
 
 def test_pools_without_keys_and_values() -> None:

@@ -91,6 +91,8 @@ class PoolKV(PoolViews):
                 raise InvalidArgumentError(
                     f"k has {k.shape[0]} tokens of {k.dtype}, v has {v.shape[0]} of {v.dtype}; give them alike"
                 )
+            if writable and v.address == k.address and k.shape[0]:
+                raise InvalidArgumentError(f"k and v both start at {k.address:#x}; give two tensors to write to")
         elif tensors[1] is not None:
             raise InvalidArgumentError("v was given, a latent layout has none; give v=None")
         return TokenKV(index, k, v, self._slots(slots, k.shape[0]), *factors)
