@@ -49,15 +49,6 @@ def test_numbers_of_numpy(kind: Any) -> None:
     assert np.array_equal(out, expected)
 
 
-def test_k_and_v_gathered_into_one_tensor_would_overwrite_each_other() -> None:
-    there, out = pool(), np.full((2, 1, 4), 7, np.float32)
-    with pytest.raises(InvalidArgumentError, match=r"k and v start at the same address"):
-        there.gather_kv(0, [0, 1], out, out)
-    assert (out == 7).all()
-    there.gather_kv(0, [], out[:0], out[:0])
-    there.write_kv(0, out, out, [0, 1])  # what is only read may be one
-
-
 @pytest.mark.parametrize("size", [10**400, 10**5000, -(10**5000)], ids=["400", "5000", "negative"])
 def test_integers_too_long_to_print(size: int) -> None:
     with pytest.raises(InvalidArgumentError, match=r"num_layers is .*; give a number from 1"):

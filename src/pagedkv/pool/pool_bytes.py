@@ -8,6 +8,7 @@ closed or lost.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,8 +112,10 @@ class PoolBytes(PooledMemory):
         Raises InvalidArgumentError for ids outside the pool, or where a destination is also a source or comes
         twice.
         """
-        flat = integer_array(np.asarray(pairs).reshape(-1), "block ids", minimum=0, maximum=self.total_blocks - 1)
-        checked = flat.astype(np.int32).reshape(-1, 2)
+        given = _array(pairs, "copies", "pairs of (source, destination)")
+        if given.shape[1:] != (2,) and given.shape != (0,):
+            raise InvalidArgumentError(f"copies have shape {given.shape}; give pairs of (source, destination), (n, 2)")
+        checked = self._ids(given.reshape(-1)).astype(np.int32).reshape(-1, 2)
         check_copies(checked, self.total_blocks)
         queue = self._queue(stream)
         self._guard("copy_blocks", lambda: self.backend.kernels.copy_blocks(self._memory, checked, queue))
@@ -127,8 +130,9 @@ class PoolBytes(PooledMemory):
         ids = self._ids(block_ids)
         shape = (len(ids), self.layout.block_bytes)
         rows = np.empty(shape, np.uint8) if out is None else out
-        if rows.shape != shape or rows.dtype != np.uint8 or not rows.flags.c_contiguous or not rows.flags.writeable:
-            raise InvalidArgumentError(f"out is {rows.dtype} {rows.shape}; give writable, contiguous uint8 {shape}")
+        if not isinstance(rows, np.ndarray) or rows.shape != shape or rows.dtype != np.uint8 or not rows.flags.carray:
+            found = f"{rows.dtype} {rows.shape}" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"
+            raise InvalidArgumentError(f"out is {found}; give writable, contiguous uint8 {shape}")
         self._guard("read_blocks", lambda: self._transfer(self.backend.download, ids, rows, stream))
         return rows
 
@@ -138,7 +142,7 @@ class PoolBytes(PooledMemory):
         """
         ids = self._ids(block_ids)
         shape = (len(ids), self.layout.block_bytes)
-        rows = np.ascontiguousarray(data)
+        rows = np.ascontiguousarray(_array(data, "data", f"uint8 {shape}"))
         if rows.shape != shape or rows.dtype != np.uint8:
             raise InvalidArgumentError(f"data is {rows.dtype} {rows.shape}; give uint8 {shape}")
         self._guard("write_blocks", lambda: self._transfer(self.backend.upload, ids, rows, stream))
@@ -247,15 +251,19 @@ def check_copies(pairs: npt.NDArray[np.int32], num_blocks: int) -> None:
         )
 
 
+def _array(values: npt.ArrayLike, name: str, wanted: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise InvalidArgumentError(f"{name} is no array ({error}); give {wanted}") from None
+
+
 def _one_for_all(values: IntArray, count: int) -> IntArray:
     return np.broadcast_to(values, count) if len(values) == 1 else values
 
 
 def _numbers(values: npt.ArrayLike) -> Floats:
-    try:
-        given = np.asarray(values).reshape(-1)
-    except ValueError as error:  # lists of different lengths
-        raise InvalidArgumentError(f"values are no array ({error}); give float32 values") from None
+    given = _array(values, "values", "float32 values").reshape(-1)
     if given.dtype.kind not in "iuf":  # NumPy would make numbers of None, text and booleans
         raise InvalidArgumentError(f"values has dtype {given.dtype}; give float32 values")
     with np.errstate(over="ignore"):

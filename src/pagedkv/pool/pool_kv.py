@@ -64,8 +64,6 @@ class PoolKV(PoolViews):
         A skipped slot leaves zeros. Numbers of an 8-bit layout are multiplied by their scale. Modifies nothing else.
         """
         tokens = self._token_kv("gather_kv", layer, (k, v), slots, scales, writable=True)
-        if tokens.v is not None and tokens.v.address == tokens.k.address and tokens.v.shape[0]:
-            raise InvalidArgumentError("k and v start at the same address; give each a tensor of its own")
         queue = self._queue(stream)
         self._guard("gather_kv", lambda: self.backend.kernels.gather_kv(self._memory, tokens, queue))
 
