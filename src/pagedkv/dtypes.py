@@ -59,9 +59,12 @@ def dtype_of(value: object) -> DType:
     Raises InvalidArgumentError for a format that keys and values are not stored in. "float8_e4m3" is refused: where
     it exists beside e4m3fn, it is another format.
     """
-    name = value if isinstance(value, str) else str(getattr(value, "name", None) or getattr(value, "__name__", value))
-    name = name.strip().lower().rpartition(".")[2]
-    found = DTYPES.get(_OTHER_NAMES.get(name, name))
+    if isinstance(value, str):
+        name = value.strip().lower().rpartition(".")[2]
+        name = _OTHER_NAMES.get(name, name)
+    else:  # no other names: Python's float, a dtype to NumPy and PyTorch, has 64 bits
+        name = str(getattr(value, "name", None) or getattr(value, "__name__", value)).rpartition(".")[2]
+    found = DTYPES.get(name)
     if found is None:
         raise InvalidArgumentError(f"dtype {value!r} is unknown; give one of {', '.join(DTYPES)}")
     return found

@@ -85,8 +85,9 @@ class KVLayout(BlockLayout):
         object.__setattr__(self, "v_head_dim", whole_number(size, "v_head_dim", maximum=INT32_MAX))
         object.__setattr__(self, "dtype", dtype_of(self.dtype).name)
         for name, allowed in (("order", ("block", "layer")), ("kv_layout", ("NHD", "HND"))):
-            if getattr(self, name) not in allowed:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; give {' or '.join(map(repr, allowed))}")
+            given = getattr(self, name)
+            if not isinstance(given, str) or given not in allowed:
+                raise InvalidArgumentError(f"{name} is {given!r}; give {' or '.join(map(repr, allowed))}")
         self._check_scales()
         self._check_block()
 
@@ -211,7 +212,7 @@ class KVLayout(BlockLayout):
             if part.dim and part.token_bytes * self.block_size % _SCALE.itemsize:
                 raise InvalidArgumentError(
                     f"{part.name} of a block is {part.token_bytes * self.block_size} bytes; its float32 scales need a "
-                    "multiple of 4: use an even block_size or head_dim"
+                    "multiple of 4: a block_size that is one always does"
                 )
 
 

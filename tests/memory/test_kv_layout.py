@@ -122,6 +122,7 @@ def test_different_head_sizes_of_k_and_v() -> None:
     {"num_layers": 0}, {"num_kv_heads": -1}, {"head_dim": 1.5}, {"block_size": True}, {"head_dim": "8"},
     {"num_layers": 2**31}, {"v_head_dim": -1}, {"v_head_dim": 2.0}, {"dtype": "float64"}, {"dtype": None},
     {"dtype": "float8_e4m3"}, {"dtype": np.int64}, {"order": "token"}, {"order": None}, {"kv_layout": "nhd"},
+    {"order": np.array(["layer", "block"])}, {"dtype": float}, {"dtype": int}, {"dtype": ["fp8"]},
     {"scales": True}, {"scales": 1}, {"scales": None}, {"dtype": "fp8", "scales": "yes"},
     {"dtype": "int8", "scales": True, "head_dim": 1, "block_size": 1},
     {"dtype": "fp8", "scales": True, "v_head_dim": 1, "block_size": 1},
@@ -130,6 +131,15 @@ def test_different_head_sizes_of_k_and_v() -> None:
 def test_what_is_no_layout(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         KVLayout(**GOOD | bad)
+
+
+def test_a_layout_with_scales_says_which_sizes_it_takes() -> None:
+    scaled = GOOD | {"dtype": "fp8", "scales": True, "num_kv_heads": 1, "head_dim": 3}
+    for block_size in (1, 2, 3, 6):
+        with pytest.raises(InvalidArgumentError, match="need a multiple of 4: a block_size that is one always does"):
+            KVLayout(**scaled | {"block_size": block_size})
+    for block_size in (4, 8, 12):
+        KVLayout(**scaled | {"block_size": block_size})
 
 
 def test_places_that_are_not_there() -> None:

@@ -186,7 +186,7 @@ def test_layers_that_are_not_there(layer: Any) -> None:
 
 @pytest.mark.parametrize("device", ["host", "null"])
 def test_opaque_tokens_have_no_layers(device: str) -> None:
-    refusal = pytest.raises(InvalidArgumentError, match=r"OpaqueLayout .* open the pool with a KVLayout")
+    refusal = pytest.raises(InvalidArgumentError, match=r"layer needs to know .* OpaqueLayout; make the pool")
     with DevicePool(OpaqueLayout(64, 4), 3, device=device) as pool, refusal:
         pool.layer(0)
 

@@ -95,14 +95,6 @@ class PoolKV(PoolViews):
             raise InvalidArgumentError("v was given, a latent layout has none; give v=None")
         return TokenKV(index, k, v, self._slots(slots, k.shape[0]), *factors)
 
-    def _kv_layout(self, call: str) -> KVLayout:
-        if not isinstance(self.layout, KVLayout):
-            raise InvalidArgumentError(
-                f"{call} needs to know where keys and values lie, this pool has an {type(self.layout).__name__}; "
-                "make the pool with a KVLayout"
-            )
-        return self.layout
-
     def _tensor(self, name: str, value: object, row: tuple[int, int], *, writable: bool) -> StridedPlace:
         if value is None:
             raise InvalidArgumentError(f"{name} is None; give a tensor of shape (n, {row[0]}, {row[1]})")

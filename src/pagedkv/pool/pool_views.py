@@ -47,15 +47,20 @@ class PoolViews(PoolBytes):
         Raises InvalidArgumentError for a layer that is not there and for a pool of opaque tokens; BackendError if the
         pool is closed or lost. On the null backend views have shapes, strides and addresses only.
         """
-        if not isinstance(self.layout, KVLayout):
-            raise InvalidArgumentError(
-                f"a {type(self.layout).__name__} does not say where keys and values are; open the pool with a KVLayout"
-            )
         self.ensure_usable("layer")
+        layout = self._kv_layout("layer")
         memory = self._viewed_memory()
-        parts = {part.name: self.layout.part_view(layer, part.name, self.total_blocks) for part in self.layout.parts}
+        parts = {part.name: layout.part_view(layer, part.name, self.total_blocks) for part in layout.parts}
         views = {name: _view(part, self.base, memory) for name, part in parts.items()}
         return LayerViews(views["k"], views.get("v"), views.get("k_scale"), views.get("v_scale"), _joined(parts, views))
+
+    def _kv_layout(self, call: str) -> KVLayout:
+        if not isinstance(self.layout, KVLayout):
+            raise InvalidArgumentError(
+                f"{call} needs to know where keys and values lie, this pool has an {type(self.layout).__name__}; "
+                "make the pool with a KVLayout"
+            )
+        return self.layout
 
     def _viewed_memory(self) -> ViewedMemory | None:
         if not isinstance(self._buffer, SharedBuffer):
