@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -26,8 +27,10 @@ class PagedLayer:
 
     step: Step
     layer: int
-    # What `update` returned for K and V: the attention function must get these very tensors.
-    stand_ins: tuple[torch.Tensor, torch.Tensor]
+    # What `update` returned for K and V: the attention function must get these very tensors. Weak, because K may carry
+    # this object.
+    key: ReferenceType[torch.Tensor]
+    value: ReferenceType[torch.Tensor]
 
     def attend(self, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None) -> torch.Tensor | None:
         """See Step.attend."""
@@ -35,16 +38,19 @@ class PagedLayer:
         return self.step.attend(self.layer, query, mask, scale)
 
 
-def hand_over(paged: PagedLayer, options: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make `paged` reach the attention function; returns what the model takes for K and V.
+def hand_over(step: Step, layer: int, options: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tell the attention function of a layer where its K and V are; returns what the model takes for them.
 
     options: the layer's keyword arguments, which models of newer versions hand to `update` for such purposes.
     """
+    key, value = step.stand_ins()
+    paged = PagedLayer(step, layer, ref(key), ref(value))
     if isinstance(options, dict):
         options[_HANDLE] = paged
     else:
-        setattr(paged.stand_ins[0], _HANDLE, paged)
-    return paged.stand_ins
+        setattr(key, _HANDLE, paged)
+    step.unread = layer
+    return key, value
 
 
 def register_attention() -> str:
@@ -76,7 +82,7 @@ def paged_attention(
                 'use model.set_attn_implementation("eager")'
             )
     if paged is not None:
-        if key is not paged.stand_ins[0] or value is not paged.stand_ins[1]:
+        if key is not paged.key() or value is not paged.value():
             raise InvalidArgumentError(
                 f"layer {paged.layer} changes K and V between the cache and its attention, which {NAME!r} reads in "
                 'place; use model.set_attn_implementation("sdpa")'

@@ -12,7 +12,7 @@ import torch
 
 from pagedkv.arguments import whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
-from pagedkv.integrations.transformers.attention import NAME, PagedLayer, hand_over
+from pagedkv.integrations.transformers.attention import NAME, hand_over
 from pagedkv.integrations.transformers.cache_state import CacheState
 from pagedkv.integrations.transformers.equal_rows import equal_to_previous
 from pagedkv.integrations.transformers.memory import Memory
@@ -55,10 +55,7 @@ class PagedCache(CacheState):
             self._step = None
             raise
         if key_states.shape[2] == 1 and self._reads_in_place:
-            step.unread = layer
-            return hand_over(
-                PagedLayer(step, layer, memory.store.stand_ins(step.batch, step.stop)), kwargs.get("kwargs")
-            )
+            return hand_over(step, layer, kwargs.get("kwargs"))
         if step.start == 0:
             return key_states, value_states
         return step.gather(layer)

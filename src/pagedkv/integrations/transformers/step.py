@@ -60,6 +60,10 @@ class Step:
             (self._all_slots,) = self._store.upload(self._rows.slots(range(self.batch), 0))
         return self._store.gather(layer, self._all_slots, self.batch)
 
+    def stand_ins(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """See Store.stand_ins."""
+        return self._store.stand_ins(self.batch, self.stop)
+
     def attend(
         self, layer: int, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None
     ) -> torch.Tensor | None:
