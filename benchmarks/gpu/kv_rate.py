@@ -12,27 +12,17 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.clock import Stopwatch
 from benchmarks.gpu.copy_rate import MIB
 from benchmarks.gpu.device import EventPair, call, capture, enter_context
 from benchmarks.gpu.flashinfer_append import flashinfer_append
 from benchmarks.gpu.scattered import device_copy
-from benchmarks.report import Benchmark, Row, Settings, Target, timed
+from benchmarks.report import Benchmark, Row, Settings, Target
 from pagedkv import DevicePool, KVLayout, OpaqueLayout
 
 LAYOUT = KVLayout(32, 8, 128, "bfloat16", 16)
 TOKEN_BYTES = 4096  # K and V of one layer
 SHARES = {16_384: 85.0, 65_536: 95.0, 131_072: 95.0}
 AGAINST_FLASHINFER = (64, 256, 1024, 4096, 16_384)
-# Layout, the tokens' type, scales of the whole layer. Tokens are random bytes: NaNs and infinities are among them.
-FORMATS = {
-    "float32 to bfloat16": (KVLayout(2, 8, 128, "bfloat16", 16), "<f4", (1.0, 1.0)),
-    "bfloat16, HND": (KVLayout(2, 8, 128, "bfloat16", 16, kv_layout="HND"), "<u2", (1.0, 1.0)),
-    "bfloat16 to e4m3": (KVLayout(2, 8, 128, "fp8", 16), "<u2", (1.0, 1.0)),
-    "bfloat16 to e4m3, one scale": (KVLayout(2, 8, 128, "fp8", 16), "<u2", (0.5, 2.0)),
-    "bfloat16 to e4m3, scales a head": (KVLayout(2, 8, 128, "fp8", 16, scales=True), "<u2", (1.0, 1.0)),
-    "bfloat16 to int8, scales a head": (KVLayout(2, 8, 128, "int8", 16, scales=True), "<u2", (1.0, 1.0)),
-}
 ROTATED = 192 * MIB
 DECODE_TOKENS = 256  # up to here a step has one token a sequence, each in a block of its own
 
@@ -122,52 +112,8 @@ def run(settings: Settings) -> list[Row]:
     sizes = settings.pick(sorted({*SHARES, *AGAINST_FLASHINFER}), [64, 1024])
     arena = Arena(settings.pick(131_072, 32_768))
     rows = [row for tokens in sizes for row in measure(arena, tokens, settings.pick(15, 2))]
-    rows += [row for name in FORMATS for row in measure_format(arena, name, settings.pick((65_536, 15), (512, 2)))]
-    rows.append(host_time(arena, settings.pick(2000, 20)))
     arena.close()
     return rows
-
-
-def measure_format(arena: Arena, name: str, size: tuple[int, int]) -> list[Row]:
-    """Other formats and layouts, on a pool of their own: bytes read and written over time."""
-    layout, typestr, scales = FORMATS[name]
-    tokens, replays = size
-    pool = DevicePool(layout, tokens // 16, device="cuda:0")
-    step = arena.steps(tokens)[0]
-    width = int(typestr[-1])
-    places = [[plain.base + part * tokens * 1024 * width for part in (0, 1)] for plain in arena.plain]
-    (k, v), (k_out, v_out) = ([OnDevice(place, (tokens, 8, 128), typestr) for place in pair] for pair in places)
-
-    def write() -> None:
-        pool.write_kv(1, k, v, step.slots, scales=scales)
-
-    def gather() -> None:
-        pool.gather_kv(1, step.slots, k_out, v_out, scales=scales)
-
-    works: dict[str, Callable[[], object]] = {}
-    for label, work in (("write_kv", write), ("gather_kv", gather)):
-        work()
-        graph = capture(pool.stream, work)  # type: ignore[arg-type]
-        works[label] = partial(call, "cuGraphLaunch", graph, pool.stream.handle)  # type: ignore[attr-defined]
-    nbytes = tokens * (2048 * width + layout.token_bytes // layout.num_layers)
-    times = interleaved(pool.stream, works, replays)
-    pool.close()
-    return [
-        Row(f"{label}, {tokens} tokens, {name}", nbytes / median(values) / 1e3, "GB/s", note=spread(values))
-        for label, values in times.items()
-    ]
-
-
-def host_time(arena: Arena, calls: int) -> Row:
-    """The host's time for a call with slots on the device."""
-    step = arena.steps(64)[0]
-    samples = []
-    for _ in range(calls):
-        watch = Stopwatch()
-        arena.pool.write_kv(step.layer, *step.tokens, step.slots)
-        samples.append(watch.stop())
-    arena.pool.stream.synchronize()
-    return timed("write_kv, the host's time for a call", samples)
 
 
 def measure(arena: Arena, tokens: int, replays: int) -> list[Row]:

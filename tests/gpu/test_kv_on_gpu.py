@@ -236,7 +236,7 @@ def test_the_array_interface_does_too(torch: Any) -> None:
 
 def test_wrong_tensors_are_refused_before_any_launch(torch: Any) -> None:
     twins = Twins(torch, KVLayout(1, 2, 16, "float32", 4), 3)
-    good = torch.zeros(2, 2, 16, device="cuda")
+    good, other = (torch.zeros(2, 2, 16, device="cuda") for _ in range(2))
     slots = on_gpu(torch, [0, 1], "int64")
     torch.cuda.synchronize()
     for k, where, message in (
@@ -253,9 +253,9 @@ def test_wrong_tensors_are_refused_before_any_launch(torch: Any) -> None:
     ):
         for call in (twins.gpu.write_kv, lambda layer, k, v, slots: twins.gpu.gather_kv(layer, slots, k, v)):
             with pytest.raises(InvalidArgumentError, match=message):
-                call(0, k, good, where)
+                call(0, k, other, where)
     with pytest.raises(InvalidArgumentError, match="share memory"):
-        twins.gpu.gather_kv(0, slots, good[:1].expand(2, 2, 16), good)
+        twins.gpu.gather_kv(0, slots, good[:1].expand(2, 2, 16), other)
     host = DevicePool(twins.layout, 3, device="host")
     with pytest.raises(InvalidArgumentError, match="k is on cuda:0, the pool is on the host"):
         host.write_kv(0, good, good, [0, 1])
