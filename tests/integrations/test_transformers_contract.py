@@ -170,3 +170,20 @@ def test_a_reorder_copies_nothing_and_the_next_token_only_tails() -> None:
     assert cache.manager.get_stats().allocated_blocks == 2 + 2
     _fill(cache, 4, 1, [False])
     assert cache.manager.get_stats().cow_copies == before.cow_copies + 2
+
+
+@pytest.mark.parametrize("kept", [None, "float32", "float16", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("given", ["float32", "float16", "bfloat16"])
+def test_formats_are_kept_or_converted(given: str, kept: str | None) -> None:
+    cache = PagedCache(_config(), num_blocks=20, block_size=4, dtype=kept)
+    states = [torch.randn(2, HEADS, 5, K_DIM).to(getattr(torch, given)) for _ in range(2)]
+    for layer in range(LAYERS):
+        k, v = cache.update(*states, layer)
+        assert k is states[0]
+        assert v is states[1]
+    for layer in range(LAYERS):
+        expected = [each.to(getattr(torch, kept or given)).to(each.dtype) for each in states]
+        for got, stored in zip(cache.update(*states, layer), expected, strict=True):
+            assert got.dtype == stored.dtype
+            assert torch.equal(got[:, :, :5], stored)
+    assert cache.nbytes == 2 * 3 * 4 * LAYERS * HEADS * 2 * K_DIM * getattr(torch, kept or given).itemsize
