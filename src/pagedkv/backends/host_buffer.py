@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.kernels import TableMemory
 from pagedkv.streams import Buffer
 
 Bytes = npt.NDArray[np.uint8]
@@ -83,6 +84,12 @@ def own_buffer(buffer: Buffer) -> HostBuffer:
     if not isinstance(buffer, HostBuffer):
         raise InvalidArgumentError(f"{type(buffer).__name__} is no buffer of the host backend; give one it allocated")
     return buffer
+
+
+def table_cells(table: TableMemory) -> npt.NDArray[np.int32]:
+    """A device-resident table as it is now, int32 [rows, width], in place."""
+    cells = table.rows * table.width
+    return own_buffer(table.buffer).array[: cells * 4].view(np.int32).reshape(table.rows, table.width)
 
 
 def _in_place(memory: object) -> npt.NDArray[np.generic]:

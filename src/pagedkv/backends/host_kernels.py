@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pagedkv.arguments import IntArray
 from pagedkv.backends.host_attention import HostAttention
-from pagedkv.backends.host_buffer import Bytes, own_buffer
+from pagedkv.backends.host_buffer import Bytes, own_buffer, table_cells
 from pagedkv.backends.host_kv import HostKV
 from pagedkv.backends.host_stream import own_stream
 from pagedkv.kernels import (
@@ -84,7 +84,7 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
     def gather_table(self, table: TableMemory, batch: TableBatch, out: Place, pad: int, stream: Stream) -> None:
         rows, lengths, size = batch.rows.array, batch.lengths.array, batch.block_size
         own_stream(stream).enqueue(
-            lambda: table_reference.gather_table(_table(table), rows, lengths, size, out.array, pad)
+            lambda: table_reference.gather_table(table_cells(table), rows, lengths, size, out.array, pad)
         )
 
     def slots(
@@ -94,7 +94,7 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
         rows, size = batch.rows.array, batch.block_size
 
         def run() -> None:
-            out.array[:] = table_reference.slots(_table(table), rows, positions.array, size, limits)
+            out.array[:] = table_reference.slots(table_cells(table), rows, positions.array, size, limits)
 
         own_stream(stream).enqueue(run)
 
@@ -104,18 +104,18 @@ class HostKernels(HostKV, HostAttention, SeparateLaunches):
         rows, lengths, size = batch.rows.array, batch.lengths.array, batch.block_size
 
         def run() -> None:
-            cells = _table(table)
+            cells = table_cells(table)
             table_reference.csr_indptr(cells, rows, lengths, size, indptr.array, last_page_len.array)
             table_reference.csr_indices(cells, rows, indptr.array, indices.array)
 
         own_stream(stream).enqueue(run)
 
     def grow_table(self, old: TableMemory, new: TableMemory, pad: int, stream: Stream) -> None:
-        own_stream(stream).enqueue(lambda: reference.grow_table(_table(old), _table(new), pad))
+        own_stream(stream).enqueue(lambda: reference.grow_table(table_cells(old), table_cells(new), pad))
 
     def scatter_table(self, table: TableMemory, updates: npt.NDArray[np.int32], stream: Stream) -> None:
         updates = updates.copy()
-        own_stream(stream).enqueue(lambda: reference.scatter_table(_table(table), updates))
+        own_stream(stream).enqueue(lambda: reference.scatter_table(table_cells(table), updates))
 
 
 def _blocks(memory: PoolMemory) -> list[Bytes]:
@@ -135,11 +135,6 @@ def _each(pieces: Iterable[npt.NDArray[Any]], change: Callable[..., None], *argu
     """The same change to every piece of the rows."""
     for rows in pieces:
         change(rows, *arguments)
-
-
-def _table(table: TableMemory) -> npt.NDArray[np.int32]:
-    cells = table.rows * table.width
-    return own_buffer(table.buffer).array[: cells * 4].view(np.int32).reshape(table.rows, table.width)
 
 
 def _add(counter: Buffer, amount: int) -> None:

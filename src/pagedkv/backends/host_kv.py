@@ -30,10 +30,14 @@ class HostKV:
         own_stream(stream).enqueue(run)
 
 
+def pool_part(memory: PoolMemory, layer: int, name: str) -> LayerPart:
+    """K or V of a layer of a pool on the host."""
+    assert isinstance(memory.layout, KVLayout)
+    return layer_part(own_buffer(memory.buffer).array, memory.layout, memory.num_blocks, layer, name)
+
+
 def _parts(memory: PoolMemory, tokens: TokenKV) -> Iterator[tuple[LayerPart, StridedPlace, float]]:
     """K, then V where there is one: its place in the pool, the caller's tensor, the layout-wide scale."""
-    assert isinstance(memory.layout, KVLayout)
-    rows = own_buffer(memory.buffer).array
     for name, tensor, scale in (("k", tokens.k, tokens.k_scale), ("v", tokens.v, tokens.v_scale)):
         if tensor is not None:
-            yield layer_part(rows, memory.layout, memory.num_blocks, tokens.layer, name), tensor, scale
+            yield pool_part(memory, tokens.layer, name), tensor, scale

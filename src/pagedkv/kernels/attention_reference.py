@@ -6,67 +6,44 @@ padding, in stale slots or beyond a length never enters an operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pagedkv.arguments import IntArray
+from pagedkv.kernels.kv_reference import LayerPart
+from pagedkv.kernels.number_formats import to_float32
 from pagedkv.kernels.table_reference import Int32s
 
 Doubles = npt.NDArray[np.float64]
-Decode = Callable[[npt.NDArray[Any]], Doubles]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPart:
-    """K or V of one layer over all blocks, NHD or HND as it lies, and how its numbers are read.
+class StoredKV:
+    """K and V of one layer, and what their numbers are multiplied by in an 8-bit layout without scales of its own."""
 
-    numbers: [blocks, block_size, heads, dim], or heads before block_size where `heads_first`; scales: the same without
-    the last dimension, or one number for all.
-    """
-
-    numbers: npt.NDArray[Any]
-    scales: npt.NDArray[Any] | float
-    heads_first: bool
-    decode: Decode
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the pool."""
-        return int(self.numbers.shape[0])
-
-    @property
-    def block_size(self) -> int:
-        """Tokens of a block."""
-        return int(self.numbers.shape[2 if self.heads_first else 1])
-
-    def tokens(self, blocks: IntArray, offsets: IntArray) -> Doubles:
-        """[heads, tokens, dim] of the tokens at these places."""
-        if self.heads_first:
-            found = self.decode(self.numbers[blocks, :, offsets])
-            scales = self.scales if isinstance(self.scales, float) else self.scales[blocks, :, offsets, None]
-        else:
-            found = self.decode(self.numbers[blocks, offsets])
-            scales = self.scales if isinstance(self.scales, float) else self.scales[blocks, offsets, :, None]
-        return (found * scales).transpose(1, 0, 2)
+    k: LayerPart
+    v: LayerPart
+    k_scale: float = 1.0
+    v_scale: float = 1.0
 
 
 def decode_attention(
-    k: StoredPart, v: StoredPart, queries: Doubles, tables: Int32s, ranges: IntArray, softmax_scale: float
+    stored: StoredKV, queries: Doubles, tables: Int32s, ranges: IntArray, softmax_scale: float
 ) -> Doubles:
     """softmax(q K^T * softmax_scale) V, [n, q_heads, v_dim], of queries [n, q_heads, dim].
 
     tables: int32 [n, width]; ranges: int64 [n, 2], the tokens [first, end) that each query attends to. What the table
     does not reach, and tokens of a block outside the pool, are left out; where nothing is left the result is zeros.
     """
-    out = np.zeros((*queries.shape[:2], v.numbers.shape[3]))
+    out = np.zeros((*queries.shape[:2], stored.v.numbers.shape[3]))
     for i, (first, end) in enumerate(ranges):
-        blocks, offsets = _places(tables[i], int(first), int(end), k)
+        blocks, offsets = _places(tables[i], int(first), int(end), stored.k)
         if len(blocks):
-            out[i] = _attend(queries[i], k.tokens(blocks, offsets), v.tokens(blocks, offsets), softmax_scale)
+            keys = _tokens(stored.k, stored.k_scale, blocks, offsets)
+            values = _tokens(stored.v, stored.v_scale, blocks, offsets)
+            out[i] = _attend(queries[i], keys, values, softmax_scale)
     return out
 
 
@@ -80,11 +57,20 @@ def row_tables(table: Int32s, rows: Int32s | None) -> Int32s:
     return found
 
 
-def _places(entries: Int32s, first: int, end: int, part: StoredPart) -> tuple[IntArray, IntArray]:
-    positions = np.arange(max(first, 0), min(end, len(entries) * part.block_size), dtype=np.int64)
-    blocks = entries[positions // part.block_size].astype(np.int64)
-    inside = (blocks >= 0) & (blocks < part.blocks)
-    return blocks[inside], positions[inside] % part.block_size
+def _places(entries: Int32s, first: int, end: int, part: LayerPart) -> tuple[IntArray, IntArray]:
+    blocks, block_size = part.numbers.shape[:2]
+    positions = np.arange(max(first, 0), min(end, len(entries) * block_size), dtype=np.int64)
+    found = entries[positions // block_size].astype(np.int64)
+    inside = (found >= 0) & (found < blocks)
+    return found[inside], positions[inside] % block_size
+
+
+def _tokens(part: LayerPart, scale: float, blocks: IntArray, offsets: IntArray) -> Doubles:
+    """[heads, tokens, dim] of the tokens at these places."""
+    numbers = to_float32(part.numbers[blocks, offsets], part.dtype).astype(np.float64)
+    scales = scale if part.scales is None else part.scales[blocks, offsets][..., None]
+    found: Doubles = numbers * scales
+    return found.transpose(1, 0, 2)
 
 
 def _attend(queries: Doubles, keys: Doubles, values: Doubles, softmax_scale: float) -> Doubles:
