@@ -36,8 +36,8 @@ def _states(source: torch.Generator, batch: int, count: int, equal: list[bool], 
 class Pair:
     """The same calls on both caches."""
 
-    def __init__(self, block_size: int, seed: int, kv_layout: str) -> None:
-        self.paged = PagedCache(_config(), num_blocks=4000, block_size=block_size, kv_layout=kv_layout)
+    def __init__(self, block_size: int, seed: int, layout: dict[str, Any]) -> None:
+        self.paged = PagedCache(_config(), num_blocks=4000, block_size=block_size, **layout)
         self.default = transformers.DynamicCache()
         self.source = torch.Generator().manual_seed(seed)
         self.batch = 0
@@ -81,10 +81,12 @@ _CALLS = st.one_of(
     calls=st.lists(_CALLS, max_size=14),
     block_size=st.sampled_from((1, 2, 3, 16)),
     seed=st.integers(0, 99),
-    kv_layout=st.sampled_from(("NHD", "HND")),
+    layout=st.fixed_dictionaries(
+        {}, optional={"kv_layout": st.sampled_from(("NHD", "HND")), "order": st.sampled_from(("block", "layer"))}
+    ),
 )
-def test_any_calls_give_the_same_bits(calls: list[Any], block_size: int, seed: int, kv_layout: str) -> None:
-    pair = Pair(block_size, seed, kv_layout)
+def test_any_calls_give_the_same_bits(calls: list[Any], block_size: int, seed: int, layout: dict[str, Any]) -> None:
+    pair = Pair(block_size, seed, layout)
     for name, *arguments in calls:
         if name == "step":
             pair.step(*arguments)

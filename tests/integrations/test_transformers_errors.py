@@ -163,7 +163,7 @@ def test_sizes_that_make_no_sense() -> None:
         {"num_blocks": 4, "order": "token"},
     ):
         with pytest.raises(InvalidArgumentError):
-            PagedCache(_config(), **wrong)  # type: ignore[arg-type]
+            PagedCache(_config(), **wrong)
     cache = PagedCache(_config(), pool_bytes=1000)
     with pytest.raises(InvalidArgumentError, match="pool_bytes is 1000, one block is 4096"):
         cache.update(_states(), _states(), 0)

@@ -51,7 +51,7 @@ def _model(family: str) -> Any:
 def test_tokens_are_those_of_the_default_cache(family: str) -> None:
     subject = _model(family)
     source = torch.Generator().manual_seed(1)
-    texts = set()
+    texts: set[tuple[int, ...]] = set()
     for attention in ("eager",) if family in EAGER_ONLY else ("sdpa", register_attention()):
         for rows, options in ((3, {}), (2, {"num_beams": 3})):
             ids = torch.randint(3, SIZES["vocab_size"], (rows, 11), generator=source)
