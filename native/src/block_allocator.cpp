@@ -233,7 +233,9 @@ void BlockAllocator::unlink(List& list, BlockId b) {
 
 std::uint64_t BlockAllocator::address(BlockId b) const {
     if (bytes_ == 0)
-        throw SequenceState("block addresses were asked for, but no pool is bound; call bind_pool or use open_cache");
+        throw SequenceState(
+            "block addresses were asked for, but no pool is bound where a block has one address; call bind_pool, use "
+            "open_cache, or in a layer-major pool ask for a token's address");
     return base_ + static_cast<std::uint64_t>(b) * static_cast<std::uint64_t>(bytes_);
 }
 

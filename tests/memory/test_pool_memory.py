@@ -9,12 +9,13 @@ import math
 import mmap
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pagedkv import DevicePool, OpaqueLayout, open_cache
+from pagedkv import DevicePool, KVLayout, OpaqueLayout, open_cache
 from pagedkv.backends.host import HostBackend, HostBuffer
 from pagedkv.errors import BackendError, InvalidArgumentError
 
@@ -33,6 +34,12 @@ class CountingBackend(HostBackend):
     def allocate(self, nbytes: int) -> HostBuffer:
         self.allocated.append(super().allocate(nbytes))
         return self.allocated[-1]
+
+
+@pytest.mark.parametrize("layout", [None, {}, OpaqueLayout, KVLayout, "block"])
+def test_what_is_no_layout(layout: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"layout is .*; give a KVLayout or an OpaqueLayout"):
+        DevicePool(layout, 3, device="host")
 
 
 def test_a_pool_is_one_allocation() -> None:

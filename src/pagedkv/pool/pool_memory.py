@@ -28,8 +28,8 @@ class PooledMemory:
     def __init__(
         self, layout: Layout, num_blocks: int, *, device: str | Backend, memory: object, scratch_blocks: int
     ) -> None:
-        if not isinstance(layout, Layout):
-            raise InvalidArgumentError(f"layout is a {type(layout).__name__}; give a KVLayout or an OpaqueLayout")
+        if isinstance(layout, type) or not isinstance(layout, Layout):  # a class has the names of its objects, too
+            raise InvalidArgumentError(f"layout is {str(layout)[:80]}; give a KVLayout or an OpaqueLayout")
         self.layout = layout
         self.num_blocks = whole_number(num_blocks, "num_blocks", minimum=1, maximum=INT32_MAX)
         self.scratch_blocks = whole_number(scratch_blocks, "scratch_blocks", maximum=INT32_MAX - self.num_blocks)
