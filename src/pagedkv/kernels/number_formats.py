@@ -1,9 +1,9 @@
 """Number formats of keys and values in NumPy: to float32 and back, bit for bit what the kernels do.
 
 To float32 is exact. From float32 rounds to the nearest, ties to even, and saturates: what lies beyond the largest
-finite number, infinities included, becomes that number. A NaN stays one, and becomes the positive one with all bits
-set (bfloat16 to float32 keeps its bits, as all others do); int8 has none, it becomes 0 there, and int8 uses -127 to
-127. Arrays hold a format's storage type (`DType.storage`).
+finite number, infinities included, becomes that number; float32 itself keeps infinities. A NaN stays one, and becomes
+the positive one with all bits set; only from bfloat16 to float32 it keeps its bits. int8 has none, it becomes 0 there,
+and int8 uses -127 to 127. Arrays hold a format's storage type (`DType.storage`).
 """
 
 from __future__ import annotations
