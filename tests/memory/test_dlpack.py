@@ -26,7 +26,7 @@ def test_an_array_is_where_it_is(dtype: str) -> None:
     assert (extent.address, extent.shape, extent.itemsize) == (array.ctypes.data, (2, 4, 5), array.itemsize)
     assert extent.dtype == dtype
     assert extent.strides in (None, array.strides)
-    assert not extent.on_cuda
+    assert not extent.device.on_cuda
 
 
 def test_strides_are_bytes_and_other_types_are_opaque() -> None:

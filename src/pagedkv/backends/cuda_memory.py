@@ -161,7 +161,7 @@ def device_array(value: object, name: str, dtypes: tuple[str, ...], ndim: int) -
 
 def strided_array(driver: Driver, value: object, wanted: Wanted) -> StridedPlace:
     """The caller's device tensor in place, with its strides. Raises InvalidArgumentError, naming the argument."""
-    if (known := torch_extent(value)) is not None and known.on_cuda:
+    if (known := torch_extent(value)) is not None and known.device.on_cuda:
         _check_ordinal(driver, known.device.ordinal, wanted.name)
         return strided_place(known, wanted)
     where = dlpack_device(value)
@@ -247,6 +247,6 @@ def _from_dlpack(value: object, name: str) -> TensorExtent:
         extent = read_dlpack(value)
     except REFUSALS as error:
         raise InvalidArgumentError(f"{name} offers DLPack but refuses it: {error}") from None
-    if not extent.on_cuda:
+    if not extent.device.on_cuda:
         raise InvalidArgumentError(f"{name} is not on a CUDA device; give device memory")
     return extent

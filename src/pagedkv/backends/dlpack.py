@@ -65,11 +65,6 @@ class TensorExtent:
     strides: tuple[int, ...] | None  # in bytes; None: compact
     device: Device
 
-    @property
-    def on_cuda(self) -> bool:
-        """Whether it is on a GPU."""
-        return self.device.on_cuda
-
 
 def dlpack_device(tensor: Any) -> Device | None:
     """The device that `tensor` says it is on; None where it does not say. Asks for no capsule."""

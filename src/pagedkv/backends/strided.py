@@ -35,7 +35,9 @@ def exported(value: object, name: str, where: Device | None) -> TensorExtent:
     Raises InvalidArgumentError where it offers nothing, or refuses.
     """
     if not hasattr(value, "__dlpack__"):
-        raise InvalidArgumentError(f"{name} is a {type(value).__name__}; give a tensor with strides, in place")
+        raise InvalidArgumentError(
+            f"{name} is a {type(value).__name__}; give an array of NumPy's or a framework's tensor, to be used in place"
+        )
     try:
         return read_dlpack(value, where)
     except REFUSALS as error:
