@@ -104,7 +104,7 @@ def _read_only() -> np.ndarray:
         (np.zeros((4, 2), np.float32).T, "last dimension must be contiguous"),
         (np.zeros((2, 4), ">f4"), "not in this machine's byte order"),
         (np.zeros((2, 17), np.uint8)[:, 1:].view(np.float32), "align its elements"),
-        ([[1.0]], "k is a list; give an array of NumPy's or a framework's tensor"),
+        ([[1.0]], "k is a list; give a tensor of a framework, on the host also of NumPy"),
         (np.float32(1), "k is a float32"),
         (np.ndarray, "k is a type"),
         (None, "k is a NoneType"),

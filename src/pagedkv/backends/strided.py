@@ -36,7 +36,7 @@ def exported(value: object, name: str, where: Device | None) -> TensorExtent:
     """
     if not hasattr(value, "__dlpack__"):
         raise InvalidArgumentError(
-            f"{name} is a {type(value).__name__}; give an array of NumPy's or a framework's tensor, to be used in place"
+            f"{name} is a {type(value).__name__}; give a tensor of a framework, on the host also of NumPy"
         )
     try:
         return read_dlpack(value, where)
