@@ -232,3 +232,34 @@ def test_attention_that_gets_other_keys_is_found_out() -> None:
     for other in ((k.clone(), v), (k, v[:])):
         with pytest.raises(InvalidArgumentError, match="layer 0 changes K and V"):
             attention(torch.nn.Module(), query, *other, None, **options)
+
+
+def test_layers_that_share_what_another_stored_read_it_in_place_too() -> None:
+    config = _config()
+    config._attn_implementation = register_attention()
+    attention = transformers.AttentionInterface()[register_attention()]
+    cache = PagedCache(config, num_blocks=20, block_size=4)
+    for layer in range(2):
+        cache.update(_states(2, 4), _states(2, 4), layer, kwargs={})
+    options: dict[str, Any] = {}
+    k, v = cache.update(_states(2, 1), _states(2, 1), 0, kwargs=options)
+    query = _states(2, 1, heads=4)
+    first, _ = attention(torch.nn.Module(), query, k, v, None, **options)
+    shared, _ = attention(torch.nn.Module(), query, k, v, None)
+    assert torch.equal(first, shared)
+    assert bool(first.isfinite().all())
+
+
+def test_a_mask_made_from_keys_or_values_is_found_out() -> None:
+    config = _config()
+    config._attn_implementation = register_attention()
+    attention = transformers.AttentionInterface()[register_attention()]
+    cache = PagedCache(config, num_blocks=20, block_size=4)
+    for layer in range(2):
+        cache.update(_states(2, 4), _states(2, 4), layer)
+    k, v = cache.update(_states(2, 1), _states(2, 1), 0)
+    module, query, mask = torch.nn.Module(), _states(2, 1, heads=2), torch.zeros(2, 1, 1, 5)
+    out, _ = attention(module, query, k, v, mask)
+    assert bool(out.isfinite().all())
+    with pytest.raises(InvalidArgumentError, match="computes with K or V"):
+        attention(module, query, k, v, mask + v[:, :1, :, :1].mT)

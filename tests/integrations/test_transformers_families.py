@@ -32,6 +32,19 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Mixtral": {**_COMMON, "num_local_experts": 4},
     "DeepseekV3": {**_NO_HEAD_DIM, **_LATENT, **_DENSE, "num_key_value_heads": 4},  # K and V of different sizes
 }
+if ARGUMENT == "cache":  # 4.5x reads shared keys out of the default cache's own layers
+    FAMILIES["Gemma3n"] = {  # layers that attend to what others have stored
+        **_COMMON,
+        "num_hidden_layers": 5,
+        "num_kv_shared_layers": 2,
+        "layer_types": ["sliding_attention", "full_attention"] * 2 + ["full_attention"],
+        "sliding_window": WINDOW,
+        "intermediate_size": [80] * 5,
+        "vocab_size_per_layer_input": SIZES["vocab_size"],
+        "hidden_size_per_layer_input": 8,
+        "laurel_rank": 4,
+        "activation_sparsity_pattern": None,
+    }
 EAGER_ONLY = ("Gemma2", "GptOss")
 
 

@@ -15,7 +15,8 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.integrations.transformers.step import Step
 
 NAME = "pagedkv"
-# How `PagedCache.update` tells the attention function where K and V are: a keyword argument, or an attribute of K.
+# How `PagedCache.update` tells the attention function where K and V are: an attribute of K, for models without keyword
+# arguments and for layers that attend to another layer's K; and a keyword argument, which a changed K cannot lose.
 _HANDLE = "pagedkv_layer"
 # What some models add to the scores; neither kernel knows it, and leaving it out would be wrong silently.
 _UNKNOWN = ("softcap", "s_aux")
@@ -27,15 +28,23 @@ class PagedLayer:
 
     step: Step
     layer: int
-    # What `update` returned for K and V: the attention function must get these very tensors. Weak, because K may carry
+    # What `update` returned for K and V: the attention function must get these very tensors. Weak, because K carries
     # this object.
     key: ReferenceType[torch.Tensor]
     value: ReferenceType[torch.Tensor]
 
-    def attend(self, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None) -> torch.Tensor | None:
-        """See Step.attend."""
-        self.step.unread = None
-        return self.step.attend(self.layer, query, mask, scale)
+    def check(self, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """Raises InvalidArgumentError where the model computes with K or V, which are NaN, outside its attention."""
+        if key is not self.key() or value is not self.value():
+            raise InvalidArgumentError(
+                f"layer {self.layer} changes K and V between the cache and its attention, which {NAME!r} reads in "
+                'place; use model.set_attn_implementation("sdpa")'
+            )
+        if mask is not None and mask.is_floating_point() and bool(mask.isnan().any()):
+            raise InvalidArgumentError(
+                f"the mask of layer {self.layer} has NaN: the model computes with K or V, which {NAME!r} reads in "
+                'place; use model.set_attn_implementation("sdpa")'
+            )
 
 
 def hand_over(step: Step, layer: int, options: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,10 +54,9 @@ def hand_over(step: Step, layer: int, options: object) -> tuple[torch.Tensor, to
     """
     key, value = step.stand_ins()
     paged = PagedLayer(step, layer, ref(key), ref(value))
+    setattr(key, _HANDLE, paged)
     if isinstance(options, dict):
         options[_HANDLE] = paged
-    else:
-        setattr(key, _HANDLE, paged)
     step.unread = layer
     return key, value
 
@@ -82,16 +90,12 @@ def paged_attention(
                 'use model.set_attn_implementation("eager")'
             )
     if paged is not None:
-        if key is not paged.key() or value is not paged.value():
-            raise InvalidArgumentError(
-                f"layer {paged.layer} changes K and V between the cache and its attention, which {NAME!r} reads in "
-                'place; use model.set_attn_implementation("sdpa")'
-            )
+        paged.check(key, value, attention_mask)
+        paged.step.unread = None
         plain = not options.get("dropout") and options.get("position_bias") is None
-        out = paged.attend(query, attention_mask, options.get("scaling")) if plain else None
+        out = paged.step.attend(paged.layer, query, attention_mask, options.get("scaling")) if plain else None
         if out is not None:
             return out, None
         key, value = paged.step.gather(paged.layer)
-        paged.step.unread = None
     result: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     return result
