@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ def attend(there: DevicePool, out: Any, **options: Any) -> None:
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{type(bad).__name__}")
 def test_numbers_that_float32_does_not_hold(bad: Any) -> None:
     there, out = pool(), np.full_like(ONE, 7)
-    for call in (
+    calls: list[Callable[[], None]] = [
         lambda: there.write_kv(0, ONE, ONE, [0], scales=(bad, 1.0)),
         lambda: there.gather_kv(0, [0], out, out.copy(), scales=(1.0, bad)),
         lambda: attend(there, out, scales=(1.0, bad)),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgumentError, match=r"scales is .*; give"):
             call()
     if bad is not None:
