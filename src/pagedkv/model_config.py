@@ -53,7 +53,7 @@ def read_shape(config: str | PathLike[str] | Mapping[str, Any], tensor_parallel:
     sense, heads that the ranks cannot share. Modifies nothing.
     """
     ranks = whole_number(tensor_parallel, "tensor_parallel", minimum=1, maximum=INT32_MAX)
-    outer = _content(config)
+    outer = read_config(config)
     fields, family = _family(outer)
     # The whole model's before the language model's: that is what Transformers loads all of it in.
     dtype = next((str(f[key]) for f in (outer, fields) for key in ("dtype", "torch_dtype") if f.get(key)), None)
@@ -62,6 +62,11 @@ def read_shape(config: str | PathLike[str] | Mapping[str, Any], tensor_parallel:
     if v_head_dim:
         heads = _share(heads, ranks)
     return ModelShape(layers, heads, head_dim, v_head_dim, dtype or _DEFAULT_DTYPE, family.sliding(fields, layers))
+
+
+def language_fields(config: str | PathLike[str] | Mapping[str, Any]) -> Fields:
+    """The fields of the language model in a config. Raises InvalidArgumentError as `read_shape` does."""
+    return _family(read_config(config))[0]
 
 
 def cache_dtype(shape: ModelShape, asked: object) -> str:
@@ -209,13 +214,10 @@ MODEL_TYPES = tuple(_FAMILIES)
 # Files of models with images leave out of text_config what equals Transformers' class; Gemma 3's do.
 _NESTED_DEFAULTS: dict[str, Fields] = {
     "gemma3_text": {
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
+        "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
         "sliding_window": 4096,
     }
-}
+}  # fmt: skip
 
 
 def _family(outer: Fields) -> tuple[Fields, _Family]:
@@ -224,8 +226,7 @@ def _family(outer: Fields) -> tuple[Fields, _Family]:
     if isinstance(outer.get("text_config"), Mapping):
         inner: Fields = outer["text_config"]
         fields = {**_NESTED_DEFAULTS.get(str(inner.get("model_type")), {}), **inner}
-    kind = fields.get("model_type")
-    if isinstance(kind, str) and kind in _FAMILIES:
+    if isinstance(kind := fields.get("model_type"), str) and kind in _FAMILIES:
         return fields, _FAMILIES[kind]
     missing = [name for name in _GENERIC if fields.get(name) is None]
     has = f"it lacks {', '.join(missing)}" if missing else f"it has {', '.join(_GENERIC)}"
@@ -236,7 +237,8 @@ def _family(outer: Fields) -> tuple[Fields, _Family]:
     )
 
 
-def _content(config: object) -> Fields:
+def read_config(config: object) -> Fields:
+    """The content of a config.json, its folder, a dict, or Transformers' object. Raises InvalidArgumentError."""
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         config = to_dict()

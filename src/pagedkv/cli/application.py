@@ -15,11 +15,12 @@ import typer
 from pagedkv.cli import INTERRUPTED, end_on_interrupt, raise_on_interrupt
 from pagedkv.cli.cache import cache
 from pagedkv.cli.doctor import doctor
+from pagedkv.cli.plan import plan
 from pagedkv.cli.selftest import selftest
 from pagedkv.cli.simulate import simulate
 from pagedkv.errors import PagedKVError
 
-COMMANDS: tuple[Callable[..., None], ...] = (simulate, selftest, doctor, cache)
+COMMANDS: tuple[Callable[..., None], ...] = (simulate, plan, selftest, doctor, cache)
 
 BAD_INPUT = 2
 
@@ -58,7 +59,7 @@ def _version_option(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """A framework-free KV-cache memory manager: simulate a load, test this installation."""
+    """A framework-free KV-cache memory manager: plan capacity, simulate a load, test this installation."""
 
 
 def _reported(command: Callable[..., None]) -> Callable[..., None]:

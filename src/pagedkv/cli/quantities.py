@@ -1,4 +1,4 @@
-"""Option values: whole numbers, a watermark in blocks or percent, a step in milliseconds, a probability."""
+"""Option values: whole numbers, a watermark in blocks or percent, a step in milliseconds, shares, token lengths."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pagedkv.errors import InvalidArgumentError
 TICKS_PER_MS = 10_000  # ticks of 100 ns
 
 _WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_LENGTH = re.compile(r"([0-9]{1,10})([kK]?)", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?", re.ASCII)
 
 
@@ -63,6 +64,23 @@ def probability(text: str, name: str) -> float:
     if re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", text) is None or float(text) > 1:
         raise InvalidArgumentError(f"{name} is {text[:40]!r}; give a probability, 0 to 1, such as 0.9")
     return float(text)
+
+
+def share(text: str, name: str) -> Fraction:
+    """Return a share above 0 and up to 1, exactly. Errors: InvalidArgumentError, which names the option."""
+    text = text.strip()
+    if _DECIMAL.fullmatch(text) is None or not 0 < Fraction(text) <= 1:
+        raise InvalidArgumentError(f"{name} is {text[:40]!r}; give a share above 0 and up to 1, such as 0.9")
+    return Fraction(text)
+
+
+def token_lengths(text: str, name: str) -> tuple[int, ...]:
+    """Return lengths in tokens for "1k,2k,5000"; k is 1024. Errors: InvalidArgumentError, which names the option."""
+    found = [_LENGTH.fullmatch(part.strip()) for part in text.split(",")]
+    if not all(found):
+        raise InvalidArgumentError(f"{name} is {text[:40]!r}; give tokens with commas between, such as 1k,2k,5000")
+    lengths = [int(match[1]) * (1024 if match[2] else 1) for match in found if match is not None]
+    return tuple(whole_number(length, name, minimum=1, maximum=INT32_MAX) for length in lengths)
 
 
 def block_count(value: int) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pagedkv.cli.output import keep_apart, show
 from pagedkv.cli.quantities import whole
-from pagedkv.errors import InvalidArgumentError
 
 
 def _whole(metavar: str, help: str) -> Any:
@@ -85,6 +83,7 @@ def simulate(
     from pagedkv.cli.simulation_run import EXIT_CODES, run_document
     from pagedkv.cli.simulation_setup import SimulateOptions, prepare
     from pagedkv.report.document import JsonFile
+    from pagedkv.report.simulation import dashboard
 
     options = SimulateOptions(
         trace=trace,
@@ -111,7 +110,7 @@ def simulate(
         strict=strict,
         verify=verify,
     )
-    _keep_apart(trace, json)
+    keep_apart(trace, json)
     target = None if json is None else JsonFile(json)
     try:
         hidden = quiet or (target is not None and target.is_stdout)
@@ -124,34 +123,7 @@ def simulate(
             target.discard()
         raise
     # The dashboard first: should the file fail after all, the figures are not lost.
-    _print(document, quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
+    show(dashboard(document), quiet=quiet, json_on_stdout=target is not None and target.is_stdout)
     if target is not None:
         target.write(document)
     raise typer.Exit(EXIT_CODES[document["outcome"]])
-
-
-def _keep_apart(trace: str | None, json: str | None) -> None:
-    """Refuse to write the document over the trace that it is about."""
-    if trace is None or json is None or json == "-" or not Path(trace).exists() or not Path(json).exists():
-        return
-    if Path(trace).samefile(json):
-        raise InvalidArgumentError(f"--json {json} is the trace itself; give another file")
-
-
-def _print(document: dict[str, object], *, quiet: bool, json_on_stdout: bool) -> None:
-    """Print the dashboard; beside JSON on standard output only a result that is not PASS, on standard error."""
-    from pagedkv.report.plain import closing_line, plain_lines
-    from pagedkv.report.simulation import dashboard
-
-    report = dashboard(document)
-    if json_on_stdout:
-        if report.outcome != "PASS":
-            print(closing_line(report), file=sys.stderr)
-    elif quiet:
-        print(closing_line(report))
-    elif sys.stdout.isatty():
-        from pagedkv.report.terminal import print_report
-
-        print_report(report)
-    else:
-        print("\n".join(plain_lines(report)))
