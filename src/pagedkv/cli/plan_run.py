@@ -113,7 +113,7 @@ def _notes(setup: PlanSetup) -> list[str]:
             "nothing is reserved: activations, CUDA graphs and the framework must fit beside the share that is used; "
             "--reserve SIZE keeps more"
         )
-    if plan.demand.tensor_parallel > 1 and options.weights is None:
+    if plan.demand.tensor_parallel > 1:
         notes.append("weights are divided evenly; what every GPU keeps whole (norms, repeated heads) needs a --reserve")
     if sliding := read_shape(plan.demand.model.config).sliding_layers:
         notes.append(f"{sliding} layers have a sliding window; pagedkv stores them as full attention")

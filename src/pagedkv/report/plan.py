@@ -142,7 +142,7 @@ def _trace(simulation: dict[str, Any] | None, pool: dict[str, Any]) -> tuple[Sec
     hits = Line("hit rate, tokens", percent(figures["token_hit_rate"]), f"{count(figures['hit_tokens'])} tokens found")
     lines = (
         Line("trace", PurePath(trace["file"]).name, trace["format"]),
-        Line("does it fit", verdict(simulation)),
+        Line("verdict", verdict(simulation)),
         Line("requests", count(figures["requests"]), f"{count(figures['completed'])} completed"),
         Line("rejected", count(figures["rejected"]), "larger than the pool"),
         Line("preemptions", count(figures["preemptions"]), f"{count(figures['recomputed_tokens'])} tokens again"),
@@ -164,10 +164,10 @@ def verdict(simulation: dict[str, Any]) -> str:
     """Say whether the load fits."""
     figures = simulation["figures"]
     if figures["rejected"]:
-        return f"no: {count(figures['rejected'])} of {count(figures['requests'])} requests are larger than the pool"
+        return f"does not fit: {count(figures['rejected'])} of {count(figures['requests'])} requests exceed the pool"
     if figures["preemptions"]:
-        return f"with {count(figures['preemptions'])} preemptions"
-    return "yes, with a queue" if figures["saturated_steps"] else "yes"
+        return f"fits, with {count(figures['preemptions'])} preemptions"
+    return "fits, with a queue" if figures["saturated_steps"] else "fits"
 
 
 def _closing(document: Document) -> str:
@@ -178,6 +178,6 @@ def _closing(document: Document) -> str:
     if simulation is None:
         return text
     if document["outcome"] == "PASS":
-        return f"{text}; the trace fits: {verdict(simulation)}"
-    end = "stopped" if document["outcome"] == "INTERRUPTED" else "; ".join(document["failures"])
+        return f"{text}; the trace {verdict(simulation)}"
+    end = "was stopped" if document["outcome"] == "INTERRUPTED" else "; ".join(document["failures"])
     return f"{text}; the trace: {end}"

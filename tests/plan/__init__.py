@@ -1,0 +1,1 @@
+"""Capacity planning: right by hand, and in its proportions for any demand."""
