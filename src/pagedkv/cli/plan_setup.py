@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.cli.output import exists
 from pagedkv.cli.quantities import share, token_lengths
 from pagedkv.cli.simulation_setup import Setup, SimulateOptions, prepare
 from pagedkv.dtypes import dtype_of
@@ -96,11 +97,7 @@ def _gpu(options: PlanOptions, catalog: Catalog) -> Gpu:
 
 def _model(text: str, catalog: Catalog) -> Model:
     """A file or folder of this machine first: a name is never taken for what lies there."""
-    try:
-        there = Path(text).exists() and text.strip() != ""
-    except ValueError:  # a NUL
-        there = False
-    if there or text.endswith(".json"):
+    if exists(text) or text.endswith(".json"):
         path = Path(text)
         name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
         return Model(name or path.resolve().parent.name, read_config(text), text)
