@@ -12,13 +12,17 @@ import pytest
 
 import pagedkv
 import pagedkv.errors
+from pagedkv import KVLayout
 from pagedkv.cli.application import COMMANDS
+from pagedkv.model_config import read_shape
+from pagedkv.plan import read_catalog, weights_of
 
 from .pages import REPOSITORY, blocks
 
 DOCS = REPOSITORY / "docs"
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 API = (DOCS / "api.md").read_text(encoding="utf-8")
+PLANNING = (DOCS / "planning.md").read_text(encoding="utf-8")
 SIMULATOR = (DOCS / "simulator.md").read_text(encoding="utf-8")
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
@@ -65,6 +69,40 @@ def test_options_of_simulate_and_of_its_page_are_the_same() -> None:
     shown = set(_OPTION.findall(SIMULATOR))
     assert there - shown == set()
     assert shown - there - elsewhere == set()
+
+
+def test_options_of_plan_and_of_its_page_are_the_same() -> None:
+    there = set(_OPTION.findall(_cli("plan", "--help"))) - {"--help"}
+    elsewhere = {"--device"}  # of simulate
+    assert set(_OPTION.findall(PLANNING)) - elsewhere == there
+
+
+def test_every_key_of_a_plan_is_in_the_planning_page() -> None:
+    plan = json.loads(_cli("plan", "--model", "Gemma-3-27B", "--gpu", "H200", "--json", "-"))
+    tables = [plan, *(plan[key] for key in ("gpu", "model", "memory", "kv", "pool"))]
+    for name in (name for table in (*tables, *plan["kv"]["kinds"], *plan["sequences"]) for name in table):
+        assert f"`{name}`" in PLANNING, name
+
+
+def test_the_planning_page_lists_the_catalog() -> None:
+    catalog = read_catalog()
+    for gpu in catalog.gpus.values():
+        assert gpu.bandwidth is not None
+        assert gpu.flops is not None
+        figures = f"{gpu.memory_bytes / 2**20:,.0f} | {gpu.bandwidth / 1e9:,.0f} | {gpu.flops / 1e12:,g}"
+        assert f"\n| {gpu.name} | {figures} | {', '.join(gpu.aliases)} |".replace("|  |", "| |") in PLANNING
+    for model in catalog.models.values():
+        shape = read_shape(model.config)
+        layout = KVLayout(
+            shape.num_layers, shape.num_kv_heads, shape.head_dim, shape.dtype, 16, v_head_dim=shape.v_head_dim
+        )
+        parameters = model.parameters or weights_of(model, shape).parameters
+        row = f"\n| {model.name} | {layout.token_bytes:,} | {parameters:,} | {', '.join(model.aliases)} |"
+        assert row.replace("|  |", "| |") in PLANNING
+    names = {one.name for one in (*catalog.gpus.values(), *catalog.models.values())}
+    listed = re.findall(r"^\| ([\w.\-]+) \| [\d,]+ \|", PLANNING, re.MULTILINE)
+    assert set(listed) == names
+    assert len(listed) == len(names)
 
 
 def test_every_figure_and_key_of_the_document_is_in_the_simulator_page(document: dict[str, Any]) -> None:
