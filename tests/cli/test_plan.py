@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pagedkv.simulate import Simulation, SimulationResult
+
 from .conftest import Finished, Run
 
 LLAMA = {
@@ -187,6 +189,30 @@ def test_the_verdict_on_a_trace(run: Run, trace: Path, memory: str) -> None:
     )
     assert shown.startswith("does not fit") == (figures["rejected"] > 0)
     assert any("note: skipped row" in line for line in lines)
+
+
+def test_as_many_run_at_once_as_fit_by_arithmetic(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "alike.csv"
+    rows = ["2023-11-16 18:17:03,1024,1"] * 500
+    file.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]), encoding="utf-8")
+    options = ("--gpu", "H100", "--trace", file, "--lengths", "1k", "--json", "-")
+    document = documented(run("plan", "--model", "Llama-3.1-8B", *options))
+    assert document["sequences"][0]["sequences"] == 453
+    assert document["simulation"]["figures"]["peak_running"] == 453
+    assert document["simulation"]["figures"]["peak_bytes"] == 453 * 1024 * 131_072
+
+
+def test_an_interrupted_trace(run: Run, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Simulation):
+        def run(self) -> SimulationResult:
+            self.stop()
+            return super().run()
+
+    monkeypatch.setattr("pagedkv.cli.simulation_run.Simulation", Stopped)
+    done = run("plan", "--model", "Llama-3.1-8B", "--gpu", "H100", "--trace", trace)
+    assert done.code == 130
+    assert done.out.splitlines()[-1].startswith("INTERRUPTED: 29,043 blocks")
+    assert done.out.endswith("; the trace: was stopped\n")
 
 
 def test_options_of_the_trace(run: Run, trace: Path) -> None:

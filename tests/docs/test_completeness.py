@@ -99,7 +99,7 @@ def test_the_planning_page_lists_the_catalog() -> None:
         parameters = model.parameters or weights_of(model, shape).parameters
         row = f"\n| {model.name} | {layout.token_bytes:,} | {parameters:,} | {', '.join(model.aliases)} |"
         assert row.replace("|  |", "| |") in PLANNING
-    names = {one.name for one in (*catalog.gpus.values(), *catalog.models.values())}
+    names = {gpu.name for gpu in catalog.gpus.values()} | {model.name for model in catalog.models.values()}
     listed = re.findall(r"^\| ([\w.\-]+) \| [\d,]+ \|", PLANNING, re.MULTILINE)
     assert set(listed) == names
     assert len(listed) == len(names)

@@ -61,7 +61,7 @@ def test_unknown_names_are_told_what_is_known() -> None:
         read_catalog().gpu("H300")
     with pytest.raises(InvalidArgumentError, match=r"'gpt-9' is unknown; .*config.json.*Llama-3.1-8B.*--catalog"):
         read_catalog().model("gpt-9")
-    for name in ("", "/", "x" * 10_000):
+    for name in ("", "/", "h100/", "x" * 10_000):
         with pytest.raises(InvalidArgumentError, match="is unknown"):
             read_catalog().gpu(name)
 
@@ -91,6 +91,13 @@ def test_json_and_the_path_of_a_config(tmp_path: Path) -> None:
     assert catalog.gpu("mine").memory_bytes == 5
     assert catalog.model("small").config == config
     assert catalog.model("small").source == str(tmp_path / "small")
+
+
+def test_a_name_of_an_owner_alone_is_no_name_of_nothing(tmp_path: Path) -> None:
+    catalog = read_catalog(write(tmp_path, GPU.replace("Mine", "lab/")))
+    assert catalog.gpu("LAB/").name == "lab/"
+    with pytest.raises(InvalidArgumentError, match="is unknown"):
+        catalog.gpu("")
 
 
 def test_the_last_file_wins(tmp_path: Path) -> None:

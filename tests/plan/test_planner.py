@@ -131,6 +131,8 @@ def test_utilization_is_exact_and_a_reserve_counts_on_every_gpu() -> None:
         ({"weight_dtype": "fp8", "tensor_parallel": 4}, r"weights of 94.50 GiB a GPU.*--tensor-parallel 8 would fit"),
         ({"tensor_parallel": 3}, "8 KV heads cannot be shared by 3 ranks"),
         ({"tensor_parallel": 0}, "tensor_parallel is 0"),
+        ({"tensor_parallel": 16, "reserve_bytes": -1}, "reserve_bytes is -1"),
+        ({"tensor_parallel": 16, "weights": -1}, "bytes of the weights is -1"),
         ({"tensor_parallel": 2048}, "tensor_parallel is 2048"),
         ({"block_size": 0, "tensor_parallel": 16}, "block_size"),
         ({"kv_dtype": "float64", "tensor_parallel": 16}, "float64"),

@@ -97,7 +97,8 @@ def read_catalog(*files: str | PathLike[str]) -> Catalog:
 
 
 def _key(name: str) -> str:
-    return name.strip().casefold().rpartition("/")[2]
+    bare = name.strip().casefold()
+    return bare.rpartition("/")[2] or bare
 
 
 def _names(entries: Mapping[str, Gpu] | Mapping[str, Model]) -> str:

@@ -93,6 +93,9 @@ def make_plan(demand: Demand) -> Plan:
     sense.
     """
     ranks = whole_number(demand.tensor_parallel, "tensor_parallel", minimum=1, maximum=MOST_RANKS)
+    whole_number(demand.gpu_bytes, "gpu_bytes", minimum=1)
+    whole_number(demand.reserve_bytes, "reserve_bytes")
+    whole_number(demand.weights.total_bytes, "bytes of the weights")
     if not 0 < demand.utilization <= 1:
         raise InvalidArgumentError(f"utilization is {float(demand.utilization):g}; give a share above 0, up to 1")
     whole, shape = read_shape(demand.model.config), read_shape(demand.model.config, ranks)
