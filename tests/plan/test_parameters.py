@@ -90,3 +90,10 @@ def test_fields_that_make_no_sense(bad: Any) -> None:
     for name in ("vocab_size", "intermediate_size"):
         with pytest.raises(InvalidArgumentError, match=name):
             counted({**TINY, name: bad})
+
+
+@pytest.mark.parametrize("name", ["tie_word_embeddings", "attention_bias", "mlp_bias"])
+@pytest.mark.parametrize("bad", ["false", 0, 1, [], "x"])
+def test_what_is_neither_true_nor_false(name: str, bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"{name} is .*give true or false"):
+        counted({**TINY, name: bad})

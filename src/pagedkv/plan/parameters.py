@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.errors import InvalidArgumentError
 from pagedkv.model_config import ModelShape
 
 # Families whose every weight is in the formula; the rest have more (gates, extra norms, vision towers, ...).
@@ -28,7 +29,7 @@ def count_parameters(fields: Mapping[str, Any], shape: ModelShape) -> int | None
     if kind not in COUNTED or any(fields.get(name) is None for name in needed):
         return None
     vocabulary, hidden, _, _ = (_number(fields, name) for name in needed)
-    embeddings = vocabulary * hidden * (1 if fields.get("tie_word_embeddings") else 2)
+    embeddings = vocabulary * hidden * (1 if _flag(fields, "tie_word_embeddings") else 2)
     return embeddings + hidden + shape.num_layers * (_attention(fields, shape) + _experts(fields) + 2 * hidden)
 
 
@@ -38,7 +39,7 @@ def _attention(fields: Mapping[str, Any], shape: ModelShape) -> int:
     weights = 2 * hidden * queries + 2 * hidden * keys
     if kind == "qwen2":
         return weights + queries + 2 * keys
-    if kind in ("llama", "qwen3") and fields.get("attention_bias"):
+    if kind in ("llama", "qwen3") and _flag(fields, "attention_bias"):
         weights += queries + 2 * keys + hidden
     return weights + (2 * shape.head_dim if kind == "qwen3" else 0)
 
@@ -49,7 +50,14 @@ def _experts(fields: Mapping[str, Any]) -> int:
     if fields["model_type"] == "mixtral":
         experts = whole_number(fields.get("num_local_experts", 8), "num_local_experts", minimum=1, maximum=INT32_MAX)
         return experts * (dense + hidden)
-    return dense + (2 * inner + hidden if fields["model_type"] == "llama" and fields.get("mlp_bias") else 0)
+    return dense + (2 * inner + hidden if fields["model_type"] == "llama" and _flag(fields, "mlp_bias") else 0)
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {value!r}; give true or false")
+    return bool(value)
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
