@@ -33,6 +33,8 @@ class PagedCache(CacheState):
     forward pass in which one is raised is taken back in all layers. After another exception inside a model, `reset`.
     """
 
+    # A compiled model breaks its graph here: traced, NumPy's arrays and the blocks would become PyTorch's.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
