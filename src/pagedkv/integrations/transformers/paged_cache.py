@@ -97,6 +97,7 @@ class PagedCache(CacheState):
         self._step = None
         if self._memory is not None:
             self._memory.rows.cut(0)
+            self._memory.store.layers_seen.clear()
 
     def _begin(self, memory: Memory, k: torch.Tensor, v: torch.Tensor) -> Step:
         """Make room for the new tokens of all rows, once a forward pass. The first layer says which rows are equal."""
@@ -105,7 +106,8 @@ class PagedCache(CacheState):
             raise InvalidArgumentError(
                 f"the cache holds {len(rows)} rows, K and V have {batch}; reset it, or batch_repeat_interleave"
             )
-        self._check_read(self._step)
+        if self._step is not None:
+            self._check_ended(memory, self._step)
         start = rows.length
         # Single tokens come from rows that have just been told apart: looking would cost a wait in every step.
         look = self._share_equal_rows and batch > 1 and (count > 1 or start == 0)
@@ -140,8 +142,16 @@ class PagedCache(CacheState):
         latent = getattr(self._config, "kv_lora_rank", None) is not None
         return getattr(self._config, "_attn_implementation", None) == NAME and not latent
 
-    def _check_read(self, step: Step | None) -> None:
-        if step is not None and step.unread is not None:
+    def _check_ended(self, memory: Memory, step: Step) -> None:
+        if missing := memory.store.layers_seen - step.written:
+            raise InvalidArgumentError(
+                f"the forward pass before ended without layer {min(missing)}: crop(-{step.stop - step.start}) takes "
+                "its tokens back, reset forgets all"
+            )
+        self._check_read(step)
+
+    def _check_read(self, step: Step) -> None:
+        if step.unread is not None:
             raise InvalidArgumentError(
                 f"layer {step.unread} did not read K and V through {NAME!r}: this model does not call its attention "
                 'function with what the cache gives it; use model.set_attn_implementation("sdpa")'
