@@ -167,9 +167,9 @@ class PagedCache(CacheState):
         memory = self._memory
         if memory is None:
             memory = self._memory = Memory(self._size, Shape.of(k, v))
-        elif not memory.shape.fits(k, v):
+        elif not memory.store.shape.fits(k, v):
             raise InvalidArgumentError(
-                f"this cache holds {memory.shape}, K and V are {Shape.of(k, v)}; open another one"
+                f"this cache holds {memory.store.shape}, K and V are {Shape.of(k, v)}; open another one"
             )
         return memory
 
