@@ -98,7 +98,7 @@ def figures() -> str:
     on_gpu, more = _table(GPU_RESULTS, GPU_SHOWN)
     on_host, first = _table(GPU_HOST_RESULTS, GPU_HOST_SHOWN)
     slower = {row["case"]: row["value"] for b in on_gpu["benchmarks"] if b["name"] == "host-time" for row in b["rows"]}
-    slow = [f"{slower[case]:.0f}" for _, case, _ in GPU_HOST_SHOWN]
+    slow = " and ".join(f"{slower[case]:.0f}" for _, case, _ in GPU_HOST_SHOWN)
     gpu = on_gpu["gpu"]
     lines += [
         *first,
@@ -108,7 +108,7 @@ def figures() -> str:
         f"`python -m benchmarks.gpu`, {on_gpu['date'][:10]},",
         f"commit {on_gpu['commit']}; all rows: [{GPU_RESULTS.name}](benchmarks/results/{GPU_RESULTS.name}). "
         f"Host times: commit {on_host['commit']},",
-        f"[{GPU_HOST_RESULTS.name}](benchmarks/results/{GPU_HOST_RESULTS.name}); a slower host: {' and '.join(slow)} us.",
+        f"[{GPU_HOST_RESULTS.name}](benchmarks/results/{GPU_HOST_RESULTS.name}); a slower host: {slow} us.",
     ]
     return "\n".join(lines) + "\n"
 
