@@ -56,13 +56,20 @@ def test_the_layout_names_what_is_there() -> None:
     assert missing <= {"__init__.py", "__pycache__"}, f"contributing.md does not name {missing}"
 
 
-def _resolve(dotted: str) -> object:
-    """The object of a dotted name. Raises ImportError or AttributeError."""
+def _resolve(dotted: str) -> object | None:
+    """The object of a dotted name. Raises ImportError or AttributeError.
+
+    None for what needs a framework that is not installed here: then its file must do.
+    """
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         try:
             found: object = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if error.name is not None and error.name.split(".")[0] != parts[0]:
+                module = PACKAGE.parent.joinpath(*parts[:length])
+                assert module.is_dir() or module.with_suffix(".py").exists(), dotted
+                return None
             continue
         for part in parts[length:]:
             found = getattr(found, part)

@@ -28,7 +28,7 @@ def _states(source: torch.Generator, batch: int, count: int, equal: list[bool], 
     for row in range(1, batch):
         if equal[row % len(equal)]:
             states[row] = states[row - 1]
-            if row % 3 == 2 and layer == row % LAYERS:
+            if (row + len(equal)) % 3 == 2 and layer == row % LAYERS:
                 states[row, -1, -1, -1] += 1.0
     return states.transpose(1, 2)
 
@@ -151,6 +151,22 @@ def test_a_row_that_differs_in_a_later_layer_gets_blocks_of_its_own() -> None:
         cache.update(k, v, layer)
         assert cache.manager.get_stats().allocated_blocks == (3 if layer == 0 else 6)
         cache.manager.check()
+
+
+def test_several_rows_of_a_group_part_at_once() -> None:
+    cache = PagedCache(_config(), num_blocks=100, block_size=4)
+    k, v = (torch.randn(1, HEADS, 10, dim).repeat(4, 1, 1, 1) for dim in (K_DIM, V_DIM))
+    v_parted = v.clone()
+    v_parted[1:] += 1  # rows 1 and 2 stay together
+    v_parted[3] += 1
+    for layer in range(LAYERS):
+        cache.update(k, v if layer == 0 else v_parted, layer)
+    assert cache.manager.get_stats().allocated_blocks == 3 * 3
+    for layer in range(LAYERS):
+        stored = cache.update(k[:, :, :1], v[:, :, :1], layer)
+        assert torch.equal(stored[0][:, :, :10], k)
+        assert torch.equal(stored[1][:, :, :10], v if layer == 0 else v_parted)
+    cache.manager.check()
 
 
 def test_zeros_of_both_signs_are_not_equal_and_nans_are() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
 
 from pagedkv import BackendError, InvalidArgumentError, NeverFitsError, OutOfBlocksError  # noqa: E402
-from pagedkv.integrations.transformers import PagedCache, register_attention  # noqa: E402
+from pagedkv.integrations.transformers import PagedCache  # noqa: E402
 
 from .tiny_models import ARGUMENT, MODES, Mode, generate, model, no_blocks_left, prompt  # noqa: E402
 
@@ -195,71 +197,27 @@ def test_a_closed_cache() -> None:
     assert "closed" in repr(cache)
 
 
-@pytest.mark.parametrize("options", [{}, {"kwargs": {}}])
-def test_attention_that_does_not_read_what_it_is_given_is_found_out(options: dict[str, Any]) -> None:
-    config = _config()
-    config._attn_implementation = register_attention()
-    cache = PagedCache(config, num_blocks=20, block_size=4)
+def test_a_forward_pass_that_ended_in_the_middle_is_found_out() -> None:
+    cache = _cache()
+    k, v = _states(2, 4), _states(2, 4)
     for layer in range(2):
-        cache.update(_states(2, 4), _states(2, 4), layer, **options)
-    k, v = cache.update(_states(2, 1), _states(2, 1), 0, **options)
-    assert k.shape == (2, 2, 5, 8)
-    assert bool(k.isnan().all() and v.isnan().all())
-    with pytest.raises(InvalidArgumentError, match="layer 0 did not read K and V"):
-        cache.update(_states(2, 1), _states(2, 1), 1, **options)
-    assert cache.get_seq_length() == 4
-
-
-@pytest.mark.parametrize("option", ["softcap", "s_aux"])
-def test_attention_that_no_kernel_computes(option: str) -> None:
-    attention = transformers.AttentionInterface()[register_attention()]
-    with pytest.raises(InvalidArgumentError, match=option):
-        attention(torch.nn.Module(), _states(), _states(), _states(), None, **{option: torch.ones(1)})
-
-
-def test_attention_that_gets_other_keys_is_found_out() -> None:
-    config = _config()
-    config._attn_implementation = register_attention()
-    attention = transformers.AttentionInterface()[register_attention()]
-    cache = PagedCache(config, num_blocks=20, block_size=4)
+        cache.update(k, v, layer)
+    cache.update(_states(2, 3), _states(2, 3), 0)
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match=r"without layer 1: crop\(-3\)"):
+            cache.update(_states(2, 1), _states(2, 1), 0)
+    assert cache.get_seq_length() == 7
+    cache.crop(-3)
     for layer in range(2):
-        cache.update(_states(2, 4), _states(2, 4), layer, kwargs={})
-    options: dict[str, Any] = {}
-    k, v = cache.update(_states(2, 1), _states(2, 1), 0, kwargs=options)
-    query = _states(2, 1, heads=4)
-    out, _ = attention(torch.nn.Module(), query, k, v, None, **options)
-    assert out.shape == (2, 1, 4, 8)
-    for other in ((k.clone(), v), (k, v[:])):
-        with pytest.raises(InvalidArgumentError, match="layer 0 changes K and V"):
-            attention(torch.nn.Module(), query, *other, None, **options)
+        assert torch.equal(cache.update(k, v, layer)[0], torch.cat([k, k], dim=2))
+    cache.reset()
+    for length in (4, 8):  # after a reset it may be another model's
+        assert cache.update(k, v, 0)[0].shape[2] == length
+    assert no_blocks_left(cache)
 
 
-def test_layers_that_share_what_another_stored_read_it_in_place_too() -> None:
-    config = _config()
-    config._attn_implementation = register_attention()
-    attention = transformers.AttentionInterface()[register_attention()]
-    cache = PagedCache(config, num_blocks=20, block_size=4)
-    for layer in range(2):
-        cache.update(_states(2, 4), _states(2, 4), layer, kwargs={})
-    options: dict[str, Any] = {}
-    k, v = cache.update(_states(2, 1), _states(2, 1), 0, kwargs=options)
-    query = _states(2, 1, heads=4)
-    first, _ = attention(torch.nn.Module(), query, k, v, None, **options)
-    shared, _ = attention(torch.nn.Module(), query, k, v, None)
-    assert torch.equal(first, shared)
-    assert bool(first.isfinite().all())
-
-
-def test_a_mask_made_from_keys_or_values_is_found_out() -> None:
-    config = _config()
-    config._attn_implementation = register_attention()
-    attention = transformers.AttentionInterface()[register_attention()]
-    cache = PagedCache(config, num_blocks=20, block_size=4)
-    for layer in range(2):
-        cache.update(_states(2, 4), _states(2, 4), layer)
-    k, v = cache.update(_states(2, 1), _states(2, 1), 0)
-    module, query, mask = torch.nn.Module(), _states(2, 1, heads=2), torch.zeros(2, 1, 1, 5)
-    out, _ = attention(module, query, k, v, mask)
-    assert bool(out.isfinite().all())
-    with pytest.raises(InvalidArgumentError, match="computes with K or V"):
-        attention(module, query, k, v, mask + v[:, :1, :, :1].mT)
+def test_copies_are_refused() -> None:
+    cache = _cache()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InvalidArgumentError, match="batch_repeat_interleave"):
+            copied(cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -126,3 +127,17 @@ def test_a_mask_with_holes_is_gathered(use: Any) -> None:
     use(subject, register_attention())
     cache = PagedCache(subject, num_blocks=100, block_size=4)
     assert torch.equal(generate(subject, MODES[0], inputs, cache, 0), expected)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", register_attention()])
+def test_a_compiled_model_takes_the_cache(attention: str) -> None:
+    subject, mode = deepcopy(model("llama")), Mode("", rows=2, options={"num_beams": 2})
+    inputs = prompt(mode, 0)
+    subject.set_attn_implementation("sdpa")
+    expected = generate(subject, mode, inputs, None, 0)
+    subject.set_attn_implementation(attention)
+    for layer in subject.model.layers:
+        layer.compile(backend="eager", dynamic=True)
+    cache = PagedCache(subject, num_blocks=100, block_size=4)
+    assert torch.equal(generate(subject, mode, inputs, cache, 0), expected)
+    assert no_blocks_left(cache)

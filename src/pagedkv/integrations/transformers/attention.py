@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
@@ -20,6 +21,7 @@ NAME = "pagedkv"
 _HANDLE = "pagedkv_layer"
 # What some models add to the scores; neither kernel knows it, and leaving it out would be wrong silently.
 _UNKNOWN = ("softcap", "s_aux")
+_gathered: Callable[..., tuple[torch.Tensor, None]] = sdpa_attention_forward
 
 
 @dataclass(slots=True)
@@ -32,6 +34,25 @@ class PagedLayer:
     # this object.
     key: ReferenceType[torch.Tensor]
     value: ReferenceType[torch.Tensor]
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **options: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """As paged_attention: in place, or gathered where no kernel does it. Raises InvalidArgumentError."""
+        self.check(key, value, attention_mask)
+        self.step.unread = None
+        if not options.get("dropout") and options.get("position_bias") is None:
+            out = self.step.attend(self.layer, query, attention_mask, options.get("scaling"))
+            if out is not None:
+                return out, None
+        return _gathered(module, query, *self.step.gather(self.layer), attention_mask, **options)
 
     def check(self, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
         """Raises InvalidArgumentError where the model computes with K or V, which are NaN, outside its attention."""
@@ -89,13 +110,5 @@ def paged_attention(
                 f"this model's attention has {name}, which {NAME!r} does not compute; "
                 'use model.set_attn_implementation("eager")'
             )
-    if paged is not None:
-        paged.check(key, value, attention_mask)
-        paged.step.unread = None
-        plain = not options.get("dropout") and options.get("position_bias") is None
-        out = paged.step.attend(paged.layer, query, attention_mask, options.get("scaling")) if plain else None
-        if out is not None:
-            return out, None
-        key, value = paged.step.gather(paged.layer)
-    result: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    return result
+    attend = _gathered if paged is None else paged.attend
+    return attend(module, query, key, value, attention_mask, **options)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 
-from pagedkv.errors import BackendError
+from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.integrations.transformers.memory import Memory, Size
 from pagedkv.integrations.transformers.model import decoder_config, num_layers
 from pagedkv.integrations.transformers.step import Step
@@ -141,6 +141,12 @@ class CacheState:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> str:
+        raise InvalidArgumentError(
+            "a PagedCache is one pool, and cannot be copied or pickled; batch_repeat_interleave gives more rows of the "
+            "same blocks, crop takes tokens back"
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._rows)} rows of {self.get_seq_length()} tokens"

@@ -65,7 +65,6 @@ class Memory:
     def __init__(self, size: Size, shape: Shape) -> None:
         layout = size.layout(shape.heads, shape.k_dim, shape.v_dim, shape.dtype if size.dtype is None else size.dtype)
         blocks = size.blocks(layout)
-        self.shape = shape
         self.store = Store(layout, blocks, shape)
         self.manager = KVCacheManager(blocks, size.block_size)
         self.rows = Rows(self.manager)

@@ -33,6 +33,8 @@ class PagedCache(CacheState):
     forward pass in which one is raised is taken back in all layers. After another exception inside a model, `reset`.
     """
 
+    # A compiled model breaks its graph here: traced, NumPy's arrays and the blocks would become PyTorch's.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,6 +97,7 @@ class PagedCache(CacheState):
         self._step = None
         if self._memory is not None:
             self._memory.rows.cut(0)
+            self._memory.store.layers_seen.clear()
 
     def _begin(self, memory: Memory, k: torch.Tensor, v: torch.Tensor) -> Step:
         """Make room for the new tokens of all rows, once a forward pass. The first layer says which rows are equal."""
@@ -103,7 +106,8 @@ class PagedCache(CacheState):
             raise InvalidArgumentError(
                 f"the cache holds {len(rows)} rows, K and V have {batch}; reset it, or batch_repeat_interleave"
             )
-        self._check_read(self._step)
+        if self._step is not None:
+            self._check_ended(memory, self._step)
         start = rows.length
         # Single tokens come from rows that have just been told apart: looking would cost a wait in every step.
         look = self._share_equal_rows and batch > 1 and (count > 1 or start == 0)
@@ -138,8 +142,16 @@ class PagedCache(CacheState):
         latent = getattr(self._config, "kv_lora_rank", None) is not None
         return getattr(self._config, "_attn_implementation", None) == NAME and not latent
 
-    def _check_read(self, step: Step | None) -> None:
-        if step is not None and step.unread is not None:
+    def _check_ended(self, memory: Memory, step: Step) -> None:
+        if missing := memory.store.layers_seen - step.written:
+            raise InvalidArgumentError(
+                f"the forward pass before ended without layer {min(missing)}: crop(-{step.stop - step.start}) takes "
+                "its tokens back, reset forgets all"
+            )
+        self._check_read(step)
+
+    def _check_read(self, step: Step) -> None:
+        if step.unread is not None:
             raise InvalidArgumentError(
                 f"layer {step.unread} did not read K and V through {NAME!r}: this model does not call its attention "
                 'function with what the cache gives it; use model.set_attn_implementation("sdpa")'
@@ -155,9 +167,9 @@ class PagedCache(CacheState):
         memory = self._memory
         if memory is None:
             memory = self._memory = Memory(self._size, Shape.of(k, v))
-        elif not memory.shape.fits(k, v):
+        elif not memory.store.shape.fits(k, v):
             raise InvalidArgumentError(
-                f"this cache holds {memory.shape}, K and V are {Shape.of(k, v)}; open another one"
+                f"this cache holds {memory.store.shape}, K and V are {Shape.of(k, v)}; open another one"
             )
         return memory
 

@@ -102,8 +102,10 @@ class Rows:
             raise
         self._fork_followers(followers)
         first = start // self._manager.block_size
-        sources, targets = (self._manager.block_table(each)[:, first:].reshape(-1) for each in (origins, ids))
-        return Split(plan, np.stack([sources, targets], axis=1))
+        # Several may come from one, whose blocks can be asked for once.
+        named, places = np.unique(origins, return_inverse=True)
+        sources, targets = self._manager.block_table(named)[places, first:], self._manager.block_table(ids)[:, first:]
+        return Split(plan, np.stack([sources.reshape(-1), targets.reshape(-1)], axis=1))
 
     def reorder(self, parents: Sequence[int]) -> StepPlan:
         """Row i becomes what row parents[i] was. Raises InvalidArgumentError."""
