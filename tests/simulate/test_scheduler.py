@@ -7,7 +7,7 @@ import pytest
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, base_case
-from pagedkv.simulate.scheduler import Rejection
+from pagedkv.simulate.counters import Rejection
 
 from .runs import simulate, workload
 

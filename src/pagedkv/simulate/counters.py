@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A request that could not fit an idle pool. needed includes no watermark; total is the pool's blocks."""
+    """A request that could not fit an idle pool. needed includes no watermark; total is what there is.
+
+    Blocks of a paged pool; tokens of a contiguous system, where `total` may be the longest sequence.
+    """
 
     request: int
     needed: int

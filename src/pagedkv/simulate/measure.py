@@ -19,6 +19,7 @@ class SaturatedTotals:
     """Sums over the steps that ended their admission with a request still waiting."""
 
     steps: int
+    allocated: int
     stored: int
     running: int
     fragmentation: float
@@ -84,6 +85,7 @@ class Recorder:
             peak_running_then=self._running_at_peak,
             saturated=SaturatedTotals(
                 steps=int(self._saturated_sums[0]),
+                allocated=int(self._saturated_sums[1]),
                 stored=int(self._saturated_sums[2]),
                 running=int(self._saturated_sums[3]),
                 fragmentation=fsum(self._saturated_fragmentation),

@@ -11,30 +11,31 @@ Cost: one native append, one admission attempt while requests wait, one read of 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from pagedkv.errors import PagedKVError
 from pagedkv.simulate.admission import Admission, Admitted
 from pagedkv.simulate.beams import BeamSearch
-from pagedkv.simulate.counters import Counters, Rejection
 from pagedkv.simulate.groups import SINGLE, Groups, members
 from pagedkv.simulate.prefix_reuse import PrefixReuse
 from pagedkv.simulate.running import RunningSequences
+from pagedkv.simulate.step_loop import StepLoop
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pagedkv.manager import KVCacheManager
     from pagedkv.simulate.arrivals import Arrivals
+    from pagedkv.simulate.counters import Rejection
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.observer import Observer
     from pagedkv.simulate.prompt_tokens import PromptTokens
 
 
-class Scheduler:
-    """One run over one manager; `run()` returns when the work is done or `stop()` was called.
+class Scheduler(StepLoop):
+    """One run over one manager.
 
-    max_seqs: most requests that may run at once (None: no cap). stop_after: end with the step in which so many
-    requests have completed or been rejected (None: never). groups: what a request is; beams are drawn with `seed`.
+    max_seqs, stop_after: the loop's. groups: what a request is; beams are drawn with `seed`.
     tokens: the requests' token ids, for single sequences over a manager with prefix caching (None: it has none).
     Modifies the manager; no stream.
     """
@@ -51,69 +52,27 @@ class Scheduler:
         seed: int = 42,
         tokens: PromptTokens | None = None,
     ) -> None:
+        super().__init__(arrivals, max_seqs=max_seqs, stop_after=stop_after)
         self.manager = manager
-        self.counters = Counters()
-        self.rejections: list[Rejection] = []
         self.observers: list[Observer] = []
-        self.step = 0
-        self.waiting: deque[int] = deque()
         self.running = RunningSequences(groups.size)
         self.preempted: list[int] = []  # in this step
-        self._arrivals = arrivals
         self._recorder = recorder
-        self._max_seqs = max_seqs
         self._group_size = groups.size
         self._reuse = None if tokens is None else PrefixReuse(manager, self.counters, tokens)
         self._admission = Admission(manager, groups, self._reuse)
         self._beams = BeamSearch(groups, seed) if groups.beam_width > 1 else None
-        self._stop_after = stop_after
-        self._stopping = False
-        self._calendar: dict[int, list[int]] = {}  # last step -> ids; entries of preempted requests are stale
-        self._last_step: dict[int, int] = {}  # id -> its last step, running requests only
         self._generated: dict[int, int] = {}  # id -> tokens a sequence generated before its preemption
         self._allocated = manager.get_stats().allocated_blocks
 
-    def stop(self) -> None:
-        """End the run after the current step (safe in a signal handler)."""
-        self._stopping = True
+    def _rejection(self, request: int) -> Rejection | None:
+        return self._admission.reject(self._arrivals.prompt[request], self._arrivals.output[request], request)
 
-    def run(self) -> None:
-        """Step until every request has ended, `stop_after` is reached or `stop()` was called."""
-        while not self._stopping and self._arrive():
-            self.preempted.clear()
-            self._grow()
-            if self.waiting and not self.preempted:
-                self._admit()
-            self._measure()
-            self._execute()
-            self.step += 1
-            if self._stop_after is not None and self._ended() >= self._stop_after:
-                break
-
-    def _ended(self) -> int:
-        return self.counters.completed + len(self.rejections)
-
-    def _arrive(self) -> bool:
-        """Queue what is due; jump over steps in which nothing runs or waits. False: nothing is left to do."""
-        while True:
-            for request in self._arrivals.due(self.step):
-                if self._rejects(request):
-                    self._arrivals.ended(1)
-                else:
-                    self.waiting.append(request)
-            if self.waiting or self.running.requests:
-                return True
-            coming = self._arrivals.next_step()
-            if self._stopping or coming is None or (self._stop_after is not None and self._ended() >= self._stop_after):
-                return False
-            self.step = max(self.step, coming)
-
-    def _rejects(self, request: int) -> bool:
-        rejection = self._admission.reject(self._arrivals.prompt[request], self._arrivals.output[request], request)
-        if rejection is None:
-            return False
-        self.rejections.append(rejection)
-        return True
+    def _advance(self) -> None:
+        self.preempted.clear()
+        self._grow()
+        if self.waiting and not self.preempted:
+            self._admit()
 
     def _grow(self) -> None:
         """Every running sequence stores one more token, oldest first; who stops short costs the newest its place."""
@@ -176,7 +135,9 @@ class Scheduler:
                 break
             self.waiting.popleft()
             self.running.add(request)
-            self._schedule(request, output, generated)
+            self._schedule(request, output - generated)
+            if self._beams is not None and not generated:
+                self._beams.started(request)
             taken.append(admitted)
             if self._reuse is not None:  # one by one: the next finds what this one stores
                 self._store(taken)
@@ -188,13 +149,6 @@ class Scheduler:
         self.counters.token_allocs += self._admission.store(taken, self.observers)
         taken.clear()
 
-    def _schedule(self, request: int, output: int, generated: int) -> None:
-        last_step = self.step + output - generated - 1
-        self._last_step[request] = last_step
-        self._calendar.setdefault(last_step, []).append(request)
-        if self._beams is not None and not generated:
-            self._beams.started(request)
-
     def _measure(self) -> None:
         if not self.running.requests:
             raise PagedKVError(f"step {self.step}: {len(self.waiting)} requests wait and the idle pool takes none")
@@ -203,15 +157,7 @@ class Scheduler:
         for observer in self.observers:
             observer.measured(self)
 
-    def _execute(self) -> None:
-        """Every running sequence generates one token; requests that have all of theirs leave."""
-        scheduled = self._calendar.pop(self.step, None)
-        if scheduled is None:
-            return
-        # A preempted request left its old entry behind; the step of its new admission is always a later one.
-        done = [request for request in scheduled if self._last_step.get(request) == self.step]
-        if not done:
-            return
+    def _leave(self, done: Sequence[int]) -> None:
         sequences = members(done, self._group_size)
         for observer in self.observers:
             observer.ending(sequences)
@@ -219,14 +165,11 @@ class Scheduler:
         self._count_given()
         for request in done:
             self._end(request)
-        self.counters.completed += len(done)
-        self._arrivals.ended(len(done))
 
     def _end(self, request: int) -> None:
         prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
         self._admission.left(prompt, output)
         self.running.remove(request)
-        del self._last_step[request]
         self._generated.pop(request, None)
         self.counters.completed_tokens += output * self._group_size
 

@@ -109,6 +109,7 @@ class SimulationResult:
     """
 
     figures: Figures
+    totals: Totals
     comparison: ContiguousComparison
     rejections: tuple[Rejection, ...]
     verification: Verification | None
@@ -215,6 +216,7 @@ class Simulation:
         figures |= contiguous_figures(comparison, self.spec.nbytes)
         return SimulationResult(
             figures=figures,
+            totals=totals,
             comparison=comparison,
             rejections=tuple(self.scheduler.rejections),
             verification=None if self._verifier is None else self._verifier.result(),
