@@ -159,6 +159,7 @@ def _simulation(options: PlanOptions, plan: Plan) -> Setup | None:
             watermark="0",
             prefix_caching=options.prefix_caching,
             cache_only=False,
+            compare=False,
             device="null",
             strict=options.strict,
             verify=None,

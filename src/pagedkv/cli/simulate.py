@@ -62,6 +62,9 @@ def simulate(
     cache_only: Annotated[
         bool, _flag("--cache-only", "With --prefix-caching: replay a trace's prompts over the cache alone, no steps.")
     ] = False,
+    compare: Annotated[
+        bool, _flag("--compare", "Run contiguous systems beside the paged one: max, pow2, oracle x placement.")
+    ] = False,
     device: Annotated[
         str, _text("auto|host|null|cuda:N", "Where the pool is; null has addresses and no bytes.")
     ] = "auto",
@@ -106,6 +109,7 @@ def simulate(
         watermark=watermark,
         prefix_caching=prefix_caching,
         cache_only=cache_only,
+        compare=compare,
         device=device,
         strict=strict,
         verify=verify,

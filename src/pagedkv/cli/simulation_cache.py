@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pagedkv.cli.simulation_run import document_of, interruptible
+from pagedkv.cli.simulation_run import document_of
 from pagedkv.cli.simulation_setup import (
     WAS_SORTED,
     SimulateOptions,
@@ -13,6 +13,7 @@ from pagedkv.cli.simulation_setup import (
     limited,
     pool,
 )
+from pagedkv.cli.simulation_signal import interruptible
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.document import Document
 from pagedkv.report.progress import RunProgress
@@ -47,6 +48,7 @@ def _check(options: SimulateOptions) -> None:
         raise InvalidArgumentError("--cache-only has the trace's own blocks; leave out --block-size")
     for name, given in (
         ("--closed-loop", options.closed_loop),
+        ("--compare", options.compare),
         ("--max-seq-len", options.max_seq_len is not None),
         ("--concurrency", options.concurrency is not None),
         ("--completions", options.completions is not None),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
 from typing import Any
 
 from pagedkv.cli.simulation_setup import Setup
+from pagedkv.cli.simulation_signal import interruptible
 from pagedkv.report.document import SCHEMA, Document, versions
 from pagedkv.report.progress import RunProgress
-from pagedkv.simulate import CacheReplay, CacheReplayResult, Simulation, SimulationResult, Trace
+from pagedkv.simulate import CacheReplayResult, Simulation, SimulationResult, Trace
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INTERRUPTED": 130}
 LISTED_REJECTIONS = 20
@@ -39,26 +36,8 @@ def run_document(setup: Setup, *, show_progress: bool) -> Document:
         "free_bytes": None if memory is None else memory.free,
         "total_bytes": None if memory is None else memory.total,
     }
-    return _document(setup, result, device)
-
-
-@contextmanager
-def interruptible(simulation: Simulation | CacheReplay) -> Iterator[None]:
-    """Turn the first SIGINT into `stop()`: an exception would cut a step in the middle."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        simulation.stop()
-
-    try:
-        before = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not the main thread: signals are somebody else's
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    document = _document(setup, result, device)
+    return _with_systems(document, setup, result, show_progress=show_progress) if setup.config["compare"] else document
 
 
 def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) -> Document:
@@ -67,6 +46,16 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
         "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
         "verification": None if result.verification is None else asdict(result.verification),
     }
+
+
+def _with_systems(document: Document, setup: Setup, result: SimulationResult, *, show_progress: bool) -> Document:
+    """Return the document with the contiguous systems beside the paged run."""
+    from pagedkv.cli.simulation_compare import compare_systems
+
+    systems = compare_systems(setup, result, show_progress=show_progress)
+    stopped = any(system.interrupted for system in systems)
+    outcome = "INTERRUPTED" if stopped and document["outcome"] == "PASS" else document["outcome"]
+    return document | {"outcome": outcome, "systems": [asdict(system) for system in systems]}
 
 
 def document_of(
@@ -89,6 +78,7 @@ def document_of(
         "device": device,
         "config": config,
         "figures": figures,
+        "systems": None,
         "rejections": [],
         "trace": None if trace is None else _trace(trace),
         "verification": None,

@@ -45,6 +45,7 @@ class SimulateOptions:
     watermark: str
     prefix_caching: bool
     cache_only: bool
+    compare: bool
     device: str
     strict: bool
     verify: bool | None
@@ -107,6 +108,11 @@ def _check_combination(options: SimulateOptions) -> None:
     if options.prefix_caching and max(options.samples, options.beam_width) > 1:
         raise InvalidArgumentError(
             "--prefix-caching is about single sequences; leave it out, or --samples and --beam-width"
+        )
+    if options.compare and (options.prefix_caching or max(options.samples, options.beam_width) > 1):
+        raise InvalidArgumentError(
+            "--compare is about single sequences that share nothing; leave it out, or --prefix-caching, --samples and "
+            "--beam-width"
         )
     if options.trace is None:
         for name, given in (
@@ -214,6 +220,7 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
         "watermark": spec.watermark,
         "prefix_caching": load.prefix_caching,
         "cache_only": False,
+        "compare": options.compare,
         "device": choice.device,
         "strict": options.strict,
         "verify": choice.verify,

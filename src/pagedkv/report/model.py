@@ -26,8 +26,17 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Things that are compared: one a row, its name first, then as many figures as the header has."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """title and banner first, then sections, notes (warnings included), and one closing line."""
+    """title and banner first, then sections, tables, notes (warnings included), and one closing line."""
 
     title: str
     banner: tuple[str, ...]
@@ -35,3 +44,4 @@ class Report:
     notes: tuple[str, ...]
     outcome: Outcome
     closing: str
+    tables: tuple[Table, ...] = ()

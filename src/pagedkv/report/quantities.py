@@ -25,5 +25,5 @@ def size(nbytes: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """0.5 -> 50.00 %; None (a share of nothing) -> n/a."""
-    return "n/a" if share is None else f"{share * 100:.2f} %"
+    """0.5 -> 50.00 %, never -0.00 %; None (a share of nothing) -> n/a."""
+    return "n/a" if share is None else f"{share * 100:z.2f} %"

@@ -10,6 +10,7 @@ from pagedkv.report.model import Line, Report, Section
 from pagedkv.report.prefix import cache_dashboard, reuse_section
 from pagedkv.report.quantities import count, mib, percent, size
 from pagedkv.report.run import banner, skipped_rows
+from pagedkv.report.systems import systems_tables
 
 SHOWN_REJECTIONS = 5
 
@@ -35,6 +36,7 @@ def dashboard(document: Document) -> Report:
         notes=(*document["notes"], *skipped_rows(document["trace"]), *_rejections(document["rejections"], figures)),
         outcome=document["outcome"],
         closing=_closing(document),
+        tables=systems_tables(document.get("systems")),
     )
 
 

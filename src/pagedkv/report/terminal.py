@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
-from pagedkv.report.model import Report, Section
+from pagedkv.report.model import Report, Section, Table
 
 _TWO_COLUMNS = 110  # characters; below, the notes of two panels side by side would wrap on every line
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INTERRUPTED": "bold yellow"}
@@ -18,6 +18,8 @@ def print_report(report: Report) -> None:
     console = Console(highlight=False)
     console.print(Panel(Text("\n".join(report.banner)), title=report.title, title_align="left", border_style="cyan"))
     console.print(_panels(report.sections, two=console.width >= _TWO_COLUMNS))
+    for table in report.tables:
+        console.print(_table(table))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     console.print(Text.assemble((report.outcome, _STYLES[report.outcome]), f": {report.closing}"))
@@ -34,7 +36,7 @@ def _panels(sections: tuple[Section, ...], *, two: bool) -> RenderableType:
         side = 0 if heights[0] <= heights[1] else 1
         columns[side].append(panel)
         heights[side] += len(section.lines) + 2
-    grid = Table.grid(expand=True)
+    grid = Grid.grid(expand=True)
     grid.add_column(ratio=1)
     grid.add_column(ratio=1)
     grid.add_row(Group(*columns[0]), Group(*columns[1]))
@@ -42,10 +44,20 @@ def _panels(sections: tuple[Section, ...], *, two: bool) -> RenderableType:
 
 
 def _panel(section: Section) -> Panel:
-    table = Table.grid(padding=(0, 2))
+    table = Grid.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="dim")
     for line in section.lines:
         table.add_row(line.label, Text(line.value, style="bold"), line.note)
     return Panel(table, title=section.title, title_align="left")
+
+
+def _table(table: Table) -> Panel:
+    grid = Grid(box=None, padding=(0, 1), header_style="dim")
+    grid.add_column(table.header[0], no_wrap=True)
+    for title in table.header[1:]:
+        grid.add_column(title, justify="right")
+    for name, *figures in table.rows:
+        grid.add_row(name, *(Text(figure, style="bold") for figure in figures))
+    return Panel(grid, title=table.title, title_align="left")
