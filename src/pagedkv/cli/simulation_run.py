@@ -80,14 +80,15 @@ def document_of(
         "figures": figures,
         "systems": None,
         "rejections": [],
-        "trace": None if trace is None else _trace(trace),
+        "trace": None if trace is None else trace_facts(trace),
         "verification": None,
         "failures": list(result.failures),
         "notes": notes,
     }
 
 
-def _trace(trace: Trace) -> dict[str, Any]:
+def trace_facts(trace: Trace) -> dict[str, Any]:
+    """Return what a document says of a trace that was read."""
     return {
         "file": trace.file,
         "format": trace.format,

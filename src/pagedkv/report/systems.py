@@ -34,11 +34,12 @@ def _row(system: dict[str, Any], which: str) -> tuple[str, ...]:
     figures, means = system["figures"], system["figures"][which]
     running = "n/a" if means is None else f"{means['running']:.2f}"
     shares = ("n/a" for _ in SHARES) if means is None else (percent(means[share]) for share in SHARES)
-    return (_name(system), count(figures["rejected"]), count(figures["steps"]), running, *shares)
+    return (system_name(system), count(figures["rejected"]), count(figures["steps"]), running, *shares)
 
 
-def _name(system: dict[str, Any]) -> str:
+def system_name(system: dict[str, Any]) -> str:
+    """paged; or reservation and placement, as in "max, first fit". Pure."""
     name = "paged"
     if system["reservation"] is not None:
         name = f"{system['reservation']}, {system['placement'].replace('_', ' ')}"
-    return f"{name} (stopped)" if system["interrupted"] else name
+    return f"{name} (stopped)" if system.get("interrupted") else name

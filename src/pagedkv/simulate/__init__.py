@@ -2,6 +2,7 @@
 
 workload, traces -> arrivals -> scheduler (drives the manager) -> measure -> figures, contiguous comparison
 groups (what a request is), beams -> admission -> scheduler -> sharing (what forks save)
+reservation: contiguous systems over the same steps -> sosp23_figure2, the paper's comparison
 traces -> identities (what prompts hold) -> prompt_tokens -> prefix_reuse -> scheduler; cache_replay, the cache alone
 """
 

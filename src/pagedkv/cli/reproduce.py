@@ -1,0 +1,47 @@
+"""`pagedkv reproduce`: a figure of a paper, ours beside the printed one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pagedkv.cli.output import keep_apart, show
+from pagedkv.errors import InvalidArgumentError
+
+FIGURES = ("sosp23-figure2",)
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}.")],
+    trace: Annotated[str, typer.Option(metavar="FILE", help="The figure's requests.")],
+    json: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the figures as JSON; - is standard output, in the table's place."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the closing line only.")] = False,
+) -> None:
+    """Reproduce a figure of a paper, and print ours beside what is printed there.
+
+    Exit code: 0 PASS, 1 FAIL (too far from the paper), 2 bad input, 130 interrupted.
+    """
+    from pagedkv.cli.reproduce_run import run_figure2
+    from pagedkv.cli.simulation_run import EXIT_CODES
+    from pagedkv.report.document import JsonFile
+    from pagedkv.report.reproduction import reproduction_report
+
+    if figure not in FIGURES:
+        raise InvalidArgumentError(f"figure {figure!r} is not known; give one of {', '.join(FIGURES)}")
+    keep_apart(trace, json)
+    target = None if json is None else JsonFile(json)
+    on_stdout = target is not None and target.is_stdout
+    try:
+        document = run_figure2(trace, show_progress=not (quiet or on_stdout))
+    except BaseException:
+        if target is not None:
+            target.discard()
+        raise
+    show(reproduction_report(document), quiet=quiet, json_on_stdout=on_stdout)
+    if target is not None:
+        target.write(document)
+    raise typer.Exit(EXIT_CODES[document["outcome"]])
