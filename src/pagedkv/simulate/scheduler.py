@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pagedkv.simulate.arrivals import Arrivals
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.observer import Observer
-    from pagedkv.simulate.prompt_tokens import PromptTokens
+    from pagedkv.simulate.request_tokens import RequestTokens
 
 
 class Scheduler:
@@ -49,7 +49,7 @@ class Scheduler:
         stop_after: int | None = None,
         groups: Groups = SINGLE,
         seed: int = 42,
-        tokens: PromptTokens | None = None,
+        tokens: RequestTokens | None = None,
     ) -> None:
         self.manager = manager
         self.counters = Counters()
@@ -98,7 +98,7 @@ class Scheduler:
         while True:
             for request in self._arrivals.due(self.step):
                 if self._rejects(request):
-                    self._arrivals.ended(1)
+                    self._arrivals.ended((request,))
                 else:
                     self.waiting.append(request)
             if self.waiting or self.running.requests:
@@ -220,7 +220,7 @@ class Scheduler:
         for request in done:
             self._end(request)
         self.counters.completed += len(done)
-        self._arrivals.ended(len(done))
+        self._arrivals.ended(done)
 
     def _end(self, request: int) -> None:
         prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
