@@ -71,7 +71,7 @@ def check_synthetic(options: SyntheticOptions, *, timed: bool) -> None:
 
     Errors: InvalidArgumentError.
     """
-    arrivals = options.arrivals or "offline"
+    arrivals = _or(options.arrivals, "offline")
     if arrivals not in ARRIVALS:
         raise InvalidArgumentError(f"--arrivals is {arrivals[:40]!r}; give one of {', '.join(ARRIVALS)}")
     is_timed = arrivals in TIMED
@@ -102,19 +102,19 @@ def synthetic_load(options: SyntheticOptions, seed: int, *, strict: bool) -> Syn
     """
     turns = Turns(
         turns=_whole(options.turns, "--turns", 1, MOST_TURNS),
-        gap_s=_decimal(options.turn_gap_ms or "10000", "--turn-gap-ms", "milliseconds", (0, 1e12)) / 1000,
+        gap_s=_decimal(_or(options.turn_gap_ms, "10000"), "--turn-gap-ms", "milliseconds", (0, 1e12)) / 1000,
         system_tokens=_whole(options.system_prompt, "--system-prompt", 0, INT32_MAX),
         system_prompts=_whole(options.system_prompts, "--system-prompts", 1, INT32_MAX),
     )
     requests = REQUESTS if options.requests is None else options.requests
     return SyntheticLoad(
         requests=whole_number(requests, "--requests", minimum=1, maximum=MOST_REQUESTS),
-        arrivals=options.arrivals or "offline",
-        rate=_decimal(options.rate or "1", "--rate", "a number a second", (1e-6, 1e6)),
-        variation=_decimal(options.burstiness or "2", "--burstiness", "a variation", (1e-3, 100)),
+        arrivals=_or(options.arrivals, "offline"),
+        rate=_decimal(_or(options.rate, "1"), "--rate", "a number a second", (1e-6, 1e6)),
+        variation=_decimal(_or(options.burstiness, "2"), "--burstiness", "a variation", (1e-3, 100)),
         lengths=(
-            read_lengths(options.prompt_lengths or PROMPT_LENGTHS, "--prompt-lengths"),
-            read_lengths(options.output_lengths or OUTPUT_LENGTHS, "--output-lengths"),
+            read_lengths(_or(options.prompt_lengths, PROMPT_LENGTHS), "--prompt-lengths"),
+            read_lengths(_or(options.output_lengths, OUTPUT_LENGTHS), "--output-lengths"),
         ),
         resampled=None if options.lengths_from is None else read_trace(options.lengths_from, strict=strict).workload,
         turns=turns,
@@ -153,6 +153,10 @@ def _decimal(text: str, name: str, what: str, bounds: tuple[float, float]) -> fl
     if _DECIMAL.fullmatch(text.strip()) is None or not low <= float(text) <= high:
         raise InvalidArgumentError(f"{name} is {text[:40]!r}; give {what}, from {low:g} to {high:g}, such as 2.5")
     return float(text)
+
+
+def _or(given: str | None, default: str) -> str:
+    return default if given is None else given  # "" was given, and is wrong
 
 
 def _has_gaps(options: SyntheticOptions) -> bool:

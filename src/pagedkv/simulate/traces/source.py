@@ -61,15 +61,14 @@ class TraceSource:
 
     def document(self) -> bytes:
         """Return the whole file. Errors: TraceError for more than LARGEST_DOCUMENT bytes."""
-        parts = [self._head]
+        parts, size = [self._head], len(self._head)
         self._head = b""
-        size = len(parts[0])
-        while block := self._read(CHUNK):
+        while size <= LARGEST_DOCUMENT and (block := self._read(CHUNK)):
             parts.append(block)
             size += len(block)
-            if size > LARGEST_DOCUMENT:
-                reason = f"is one document of more than {LARGEST_DOCUMENT >> 20} MiB; split it into sessions"
-                raise self._rows.error(None, None, reason)
+        if size > LARGEST_DOCUMENT:
+            reason = f"is one document of more than {LARGEST_DOCUMENT >> 20} MiB; split it into sessions"
+            raise self._rows.error(None, None, reason)
         return b"".join(parts)
 
     def _first_bytes(self) -> bytes:

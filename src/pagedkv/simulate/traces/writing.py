@@ -24,11 +24,11 @@ def write_trace(workload: Workload, file: str | Path) -> None:
     Errors: InvalidArgumentError for a file that cannot be written, and for no requests.
     """
     path = Path(file)
-    if "\0" in str(file) or not path.name or path.is_dir():
-        raise _error(file, "no file name")
     if not len(workload):
         raise InvalidArgumentError("there are no requests to save; a trace has at least one")
     try:
+        if "\0" in str(file) or not path.name or path.is_dir():
+            raise _error(file, "no file name")
         with NamedTemporaryFile(dir=path.parent, prefix=".pagedkv-", delete=False) as made:
             try:
                 _write(workload, made, packed=path.suffix == ".gz")
