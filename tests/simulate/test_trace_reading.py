@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pagedkv.errors import InvalidArgumentError, TraceError
 from pagedkv.simulate import Trace, read_trace
-from pagedkv.simulate.traces import FORMATS, delimited, own, source
+from pagedkv.simulate.traces import FORMATS, delimited, mooncake, own, source
 from pagedkv.simulate.traces.rows import TraceRows
 
 HEADERS = {
@@ -62,7 +62,9 @@ def outcome(file: Path, *, strict: bool) -> object:
     load = trace.workload
     ticks = None if load.arrival_ticks is None else load.arrival_ticks.tolist()
     counts = (trace.rows, trace.dropped_rows, trace.bad_rows, trace.skipped, trace.was_sorted)
-    return trace.format, ticks, load.prompt_tokens.tolist(), load.output_tokens.tolist(), counts
+    known = load.identities
+    ids = None if known is None else (known.ids.tolist(), known.starts.tolist())
+    return trace.format, ticks, load.prompt_tokens.tolist(), load.output_tokens.tolist(), ids, counts
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -102,6 +104,37 @@ def test_plain_rows_of_our_own_are_what_a_json_reader_gives(
     fast = outcome(file, strict=strict)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own._Reader, "_read_plain", lambda *_: False)
+        assert outcome(file, strict=strict) == fast
+
+
+MOONCAKE_TIMES = st.sampled_from(["0", "7", "1000", "-3", "007", "1.5", "1e3"])
+MOONCAKE_IDS = st.sampled_from(
+    ["", "0", "1, 0", "5, 5", "7,8", "9223372036854775808", "3, 123456789012345", "-1", "02"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(MOONCAKE_TIMES, st.integers(0, 1100), st.integers(0, 3), MOONCAKE_IDS)
+        | st.just(("0", 513, 1, "4, 2")),
+        min_size=1,
+        max_size=6,
+    ),
+    strict=st.booleans(),
+)
+def test_plain_rows_of_mooncake_are_what_a_json_reader_gives(
+    tmp_path: Path, rows: list[tuple[str, int, int, str]], strict: bool
+) -> None:
+    file = tmp_path / "trace"
+    lines = [
+        f'{{"timestamp": {time}, "input_length": {prompt}, "output_length": {output}, "hash_ids": [{ids}]}}\n'
+        for time, prompt, output, ids in rows
+    ]
+    file.write_text("".join(lines) + lines[0] * 3)
+    fast = outcome(file, strict=strict)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mooncake.Mooncake, "_read_plain", lambda *_: False)
         assert outcome(file, strict=strict) == fast
 
 

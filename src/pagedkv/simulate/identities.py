@@ -77,6 +77,15 @@ class IdentityRows:
         self._ids.extend([numbers.setdefault(identity, len(numbers)) for identity in identities])
         self._starts.append(len(self._ids))
 
+    def extend(self, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Append many prompts at once: the next counts[i] of `ids` are the i-th one's. The same as `add` one by one."""
+        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        order, numbers = np.argsort(first), self._numbers
+        named = np.empty(len(distinct), dtype=np.int32)
+        named[order] = [numbers.setdefault(identity, len(numbers)) for identity in distinct[order].tolist()]
+        self._ids.frombytes(named[inverse].tobytes())
+        self._starts.frombytes((self._starts[-1] + np.cumsum(counts)).tobytes())
+
     def ordered(self, order: NDArray[np.int64] | None) -> PromptIdentities:
         """Return the identities, prompt i being the order[i]-th that was added (None: as added), numbered anew."""
         ids, starts = np.array(self._ids, dtype=np.int32), np.array(self._starts, dtype=np.int64)

@@ -187,7 +187,8 @@ class TraceRows:
         """Sort stably, subtract the smallest time, and return the trace. Errors: TraceError if no row is left."""
         if not self.ticks:
             raise self._nothing_left()
-        ticks, prompts, outputs = (np.array(values) for values in (self.ticks, self.prompts, self.outputs))
+        columns = (self.ticks, self.prompts, self.outputs)
+        ticks, prompts, outputs = (np.frombuffer(values, dtype=np.int64) for values in columns)  # no copies
         order = None
         if bool(np.any(ticks[1:] < ticks[:-1])):
             order = np.argsort(ticks, kind="stable")
