@@ -206,6 +206,20 @@ def test_files_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    device = Path("/dev/null")
+    if device.exists():
+        with pytest.raises(InvalidArgumentError, match="no regular file"):
+            write_trace(SyntheticLoad(1).draw(), device)
+        assert not device.is_file()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for load in (SyntheticLoad(5), SyntheticLoad(3)):
+        write_trace(load.draw(), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert len(read_trace(tmp_path / "file").workload) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
 def test_no_requests_are_not_saved(tmp_path: Path) -> None:
     nothing = np.empty(0, dtype=np.int64)
     with pytest.raises(InvalidArgumentError, match="no requests"):

@@ -71,7 +71,7 @@ def test_a_seed_is_a_load_and_quantities_are_independent() -> None:
     again = SyntheticLoad(100, "poisson", lengths=(Uniform(1, 99), Uniform(1, 99)), seed=7).draw()
     other = SyntheticLoad(100, "gamma", lengths=(Uniform(1, 9), Uniform(1, 99)), seed=7).draw()
     np.testing.assert_array_equal(first.prompt_tokens, again.prompt_tokens)
-    np.testing.assert_array_equal(first.arrival_ticks, again.arrival_ticks)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(first.arrival_ticks, again.arrival_ticks)
     np.testing.assert_array_equal(first.output_tokens, other.output_tokens)  # not moved by the other two
     assert not np.array_equal(
         first.prompt_tokens, SyntheticLoad(100, lengths=(Uniform(1, 99),) * 2, seed=8).draw().prompt_tokens

@@ -1,4 +1,4 @@
-"""The bytes of a trace file, unpacked and within bounds, as the readers want them: lines, chunks of lines, or a whole.
+"""The bytes of a trace file, unpacked and within bounds, as the readers want them: chunks of whole lines, or one piece.
 
 A packed file may unpack to UNPACKED_BYTES + UNPACKED_FACTOR times its own size: real traces are packed 3 to 20 fold,
 and what unpacks without end must not run without end.
@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 class TraceSource:
     """One file, read once. packed_bytes: the file's size if it is packed, None if it is not.
 
-    Errors: TraceError beyond the bounds above. `chunks`, `lines` and `document` start at the file's start; use one.
+    Errors: TraceError beyond the bounds above. `chunks` and `document` start at the file's start; use one.
     """
 
     def __init__(self, stream: IO[bytes], rows: TraceRows, packed_bytes: int | None = None) -> None:
@@ -53,11 +53,6 @@ class TraceSource:
             block = self._read(CHUNK)
         if kept:
             yield kept[:LONGEST_LINE] + b"\n"
-
-    def lines(self) -> Iterator[str]:
-        """Yield lines without their ends; undecodable bytes become lone surrogates: one damaged row is one bad row."""
-        for chunk in self.chunks():
-            yield from lines_of(chunk)
 
     def document(self) -> bytes:
         """Return the whole file. Errors: TraceError for more than LARGEST_DOCUMENT bytes."""
@@ -89,7 +84,8 @@ class TraceSource:
 
 
 def lines_of(chunk: bytes) -> list[str]:
-    """Return the lines of a chunk, without their ends."""
+    """Return the lines of a chunk, without their ends; undecodable bytes become lone surrogates, so that a damaged row
+    is one bad row."""
     return chunk.decode("utf-8", "surrogateescape").split("\n")[:-1]
 
 

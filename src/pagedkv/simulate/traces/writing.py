@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
 
 from pagedkv.errors import InvalidArgumentError
@@ -23,21 +23,21 @@ def write_trace(workload: Workload, file: str | Path) -> None:
 
     Errors: InvalidArgumentError for a file that cannot be written, and for no requests.
     """
-    path = Path(file)
     if not len(workload):
         raise InvalidArgumentError("there are no requests to save; a trace has at least one")
+    if not str(file) or "\0" in str(file):
+        raise _error(file, "no file name")
     try:
-        if "\0" in str(file) or not path.name or path.is_dir():
-            raise _error(file, "no file name")
-        with NamedTemporaryFile(dir=path.parent, prefix=".pagedkv-", delete=False) as made:
-            try:
-                _write(workload, made, packed=path.suffix == ".gz")
-                made.close()
-                Path(made.name).chmod(0o644)  # as other new files; temporary ones are private
-                Path(made.name).replace(path)
-            except BaseException:
-                Path(made.name).unlink(missing_ok=True)
-                raise
+        target = Path(file).resolve()  # of a link, what it names
+        if target.exists() and not target.is_file():
+            raise _error(file, "no regular file")
+        made = target.with_name(f".pagedkv-{os.getpid()}-{target.name[:40]}")
+        try:
+            with made.open("xb") as stream:
+                _write(workload, stream, packed=target.suffix == ".gz")
+            made.replace(target)
+        finally:
+            made.unlink(missing_ok=True)
     except OSError as error:
         raise _error(file, error.strerror) from error
 
