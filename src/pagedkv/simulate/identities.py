@@ -70,6 +70,7 @@ class IdentityRows:
         self._numbers: dict[Hashable, int] = {}
         self._ids = array("i")
         self._starts = array("q", [0])
+        self._fresh = 0  # the next number of `add_scoped`
 
     def add(self, identities: Iterable[Hashable]) -> None:
         """Append a prompt with these identities."""
@@ -85,6 +86,20 @@ class IdentityRows:
         named[order] = [numbers.setdefault(identity, len(numbers)) for identity in distinct[order].tolist()]
         self._ids.frombytes(named[inverse].tobytes())
         self._starts.frombytes((self._starts[-1] + np.cumsum(counts)).tobytes())
+
+    def add_scoped(self, identities: Iterable[int], scope: dict[int, int], *, has_rest: bool) -> None:
+        """Append a prompt whose identities mean something in `scope` only, which keeps their numbers and may be dropped
+        with it; has_rest: its end is like nothing else. Not for use beside `add` and `extend`. Modifies `scope`."""
+        for identity in identities:
+            number = scope.get(identity)
+            if number is None:
+                number = scope[identity] = self._fresh
+                self._fresh += 1
+            self._ids.append(number)
+        if has_rest:
+            self._ids.append(self._fresh)
+            self._fresh += 1
+        self._starts.append(len(self._ids))
 
     def ordered(self, order: NDArray[np.int64] | None) -> PromptIdentities:
         """Return the identities, prompt i being the order[i]-th that was added (None: as added), numbered anew."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,8 @@ class SessionReader:
     def __init__(self, rows: TraceRows) -> None:
         self._rows = rows
         self._identities = IdentityRows(0)
-        self._session = -1
+        self._shared: dict[int, int] = {}
+        self._local: dict[int, dict[int, int]] = {}  # of one session, by agent; kept no longer than that
         self._row = 0
         self._agents = 0
         self._scope: Any = None
@@ -40,7 +40,7 @@ class SessionReader:
 
     def read(self, document: bytes) -> None:
         """Read one session. Errors: TraceError with strict for the first bad row, and for another size of blocks."""
-        self._session += 1
+        self._local.clear()
         self._row = 0
         self._agents = 0
         session, _ = read_json(document.decode("utf-8", "surrogateescape"))
@@ -98,14 +98,10 @@ class SessionReader:
             rows.reject(row, "hash_ids", reason)
             return
         rows.accept(row, ticks, prompt, output)
-        self._identities.add(self._keys(ids, agent, has_rest=prompt % size > 0))
+        self._identities.add_scoped(ids, self._numbers(agent), has_rest=prompt % size > 0)
 
-    def _keys(self, ids: list[int], agent: int, *, has_rest: bool) -> list[Hashable]:
+    def _numbers(self, agent: int) -> dict[int, int]:
+        """Return the numbers of the ids that this agent's requests can share."""
         if self._scope == "global":
-            keys: list[Hashable] = [*ids]
-        else:
-            owner = self._session if self._scope == "local" else (self._session, agent)
-            keys = [(owner, identity) for identity in ids]
-        if has_rest:
-            keys.append(("rest", self._session, self._row))
-        return keys
+            return self._shared
+        return self._local.setdefault(0 if self._scope == "local" else agent, {})
