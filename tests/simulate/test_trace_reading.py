@@ -42,7 +42,7 @@ CELLS = st.one_of(
             '"8"',
             '"1,2"',
             "2147483648",
-            "-9223372036854775807",
+            "-9223372036854775808",
             "9" * 30,
             "٣",
             "é",
@@ -160,6 +160,17 @@ def test_bad_rows_far_behind_have_their_own_number(tmp_path: Path) -> None:
         (100_000, "input_len"),
     ]
     assert (trace.rows, len(trace.workload)) == (100_000, 99_997)
+
+
+@pytest.mark.parametrize("count", ["-9223372036854775808", "9223372036854775808", "-2147483649"])
+def test_counts_at_the_end_of_64_bits_are_the_same_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str
+) -> None:
+    file = tmp_path / "trace"
+    file.write_text(f"input_len,output_len\n5,3\n{count},3\n")
+    fast = outcome(file, strict=False)
+    monkeypatch.setattr(delimited._Table, "_columns", lambda *_: None)
+    assert outcome(file, strict=False) == fast
 
 
 def test_a_packed_file_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

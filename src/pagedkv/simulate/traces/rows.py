@@ -131,7 +131,7 @@ class TraceRows:
 
         False, and nothing taken: one of them needs a word of its own, so `accept` and `reject` must see them singly.
         """
-        if any(int(abs(counts).max(initial=0)) > INT32_MAX for counts in (prompts, outputs)):
+        if any(int(counts.max()) > INT32_MAX or int(counts.min()) < -INT32_MAX for counts in (prompts, outputs)):
             return False
         keep = (prompts > 0) & (outputs > 0)
         kept = ticks[keep]
