@@ -13,6 +13,7 @@ from benchmarks import (
     prefix_reuse,
     simulate_trace,
     statistics_cost,
+    trace_reading,
 )
 from benchmarks.report import Benchmark
 
@@ -29,4 +30,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     pool_build.BENCHMARK,
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
+    trace_reading.BENCHMARK,
 )

@@ -120,7 +120,7 @@ def test_traces_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
         file.write_bytes(content)
         assert_refused(run("simulate", "--trace", file), str(file))
     assert_refused(run("simulate", "--trace", tmp_path / "missing.csv"), "missing.csv", "cannot be read")
-    assert_refused(run("simulate", "--trace", tmp_path), "cannot be read")
+    assert_refused(run("simulate", "--trace", tmp_path), "a folder without .json files")
 
 
 def test_strict_stops_at_the_first_bad_row(run: Run, trace: Path) -> None:

@@ -144,7 +144,7 @@ def test_ids_of_any_size_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_line_of_any_length_is_one_row(tmp_path: Path) -> None:
-    trace = read(tmp_path, GOOD, GOOD[:-1] + " " * 300_000 + "}", GOOD)
+    trace = read(tmp_path, GOOD, GOOD[:-1] + " " * 1_200_000 + "}", GOOD)
     assert (len(trace.workload), trace.bad_rows, trace.skipped[0].row) == (2, 1, 2)
 
 

@@ -11,6 +11,7 @@ from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, base_case, read_trace
 
 from .runs import assert_figures, simulate, workload
+from .sharegpt import read_sharegpt
 
 MINIS = (
     "one_request",
@@ -80,3 +81,35 @@ def test_azure_conversation_has_the_published_size(traces: Path) -> None:
     assert result.figures["completed"] == 19_366
     assert result.figures["steps"] == 79_283
     assert not result.failures
+
+
+@pytest.mark.parametrize("name", ["B16_N983", "B16_N983_wm9"])
+def test_sharegpt_offline(oracle: dict[str, Any], traces: Path, name: str) -> None:
+    right = oracle["paged_and_contiguous"][f"paged/sharegpt_opt_lt2048_first2000/{name}"]
+    spec = PoolSpec(OpaqueLayout(512, right["block_size"]), right["blocks"], right["watermark"])
+    result = Simulation(spec, Load(read_sharegpt(traces).first(2000))).run()
+    assert_figures(result.figures, right, ignoring=SETTINGS)
+    assert not result.failures
+
+
+def test_mooncake_offline(oracle: dict[str, Any], traces: Path) -> None:
+    right = oracle["paged_and_contiguous"]["paged/mooncake_conversation_first500/B16_N16384"]
+    trace = read_trace(traces / "mooncake-fast25" / "conversation_trace.jsonl.gz", strict=True)
+    spec = PoolSpec(OpaqueLayout(512, right["block_size"]), right["blocks"], right["watermark"])
+    result = Simulation(spec, Load(trace.workload.first(500))).run()
+    assert_figures(result.figures, right, ignoring=SETTINGS)
+    assert not result.failures
+
+
+@pytest.mark.parametrize("watermark", [0, 9])
+def test_figure_2_of_the_paper_paged(oracle: dict[str, Any], traces: Path, watermark: int) -> None:
+    right = oracle["sosp23_fig2_offline"][f"paged_wm{watermark}"]
+    trace = read_trace(traces / "sharegpt-opt-sosp23" / "fig2_requests_rate4_900s_seed0.csv", strict=True)
+    result = Simulation(PoolSpec(OpaqueLayout(512, 16), 983, watermark), Load(trace.workload)).run()
+    assert_figures(result.figures, right, ignoring=SETTINGS)
+    assert not result.failures
+
+
+def test_figure_2_is_within_a_point_and_a_half_of_what_is_printed(oracle: dict[str, Any]) -> None:
+    exact = oracle["sosp23_fig2_offline"]["paged_wm9"]["saturated"]["mean_token_utilization"]
+    assert 100 * exact == pytest.approx(oracle["sosp23_fig2_printed"]["vllm"]["token"], abs=1.5)

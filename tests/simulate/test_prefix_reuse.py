@@ -172,7 +172,7 @@ def test_a_block_that_holds_another_prompt_is_wrong() -> None:
     tokens = PromptTokens(4, join_identities([[1, 2], [1, 3]], 8))
     manager = KVCacheManager(16, 4, prefix_caching=True)
     with DevicePool(OpaqueLayout(24, 4), 16, device="host") as pool:
-        verifier = ByteVerifier(manager, pool, PromptHistories(tokens, [16, 16]))
+        verifier = ByteVerifier(manager, pool, PromptHistories(tokens, [16, 16], [0, 0]))
         for request in (0, 1):
             cached = manager.admit(request, tokens.sequence(0, 16, 0)).cached_tokens
             ids, counts = np.array([request]), np.array([16 - cached], dtype=np.int32)

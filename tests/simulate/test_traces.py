@@ -185,7 +185,7 @@ def test_a_truncated_last_row_is_a_bad_row(tmp_path: Path) -> None:
         (gzip.compress(b""), "empty"),
         ((HEADER + R1_ROWS).decode().encode("utf-16"), "no text file"),
         (b"\x00" * 200_000, "no text file"),
-        (b"input_toks\toutput_toks\n1\t2\n", "format unknown"),
+        (b"toks_in\ttoks_out\n1\t2\n", "format unknown"),
         (b'{"timestamp": 0, "tokens": 5}\n', "format unknown"),
         (b'{"timestamp": 0, "input_length": 5}\n', "output_length: none of the 1 rows"),
         (b'["input_length"]\n', "format unknown"),

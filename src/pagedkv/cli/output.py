@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.model import Report
-
-
-def keep_apart(trace: str | None, json: str | None) -> None:
-    """Refuse to write the document over the trace that it is about."""
-    if trace is None or json is None or json == "-" or not exists(trace) or not exists(json):
-        return
-    if Path(trace).samefile(json):
-        raise InvalidArgumentError(f"--json {json} is the trace itself; give another file")
-
-
-def exists(path: str) -> bool:
-    """Whether there is such a file or folder; False for what cannot be one (a name that is too long, say)."""
-    try:
-        return path != "" and Path(path).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def show(report: Report, *, quiet: bool, json_on_stdout: bool) -> None:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedkv.cli.output import keep_apart, show
+from pagedkv.cli.files import keep_apart
+from pagedkv.cli.output import show
 from pagedkv.cli.quantities import whole
 
 
@@ -88,7 +89,7 @@ def plan(
         prefix_caching=prefix_caching,
         strict=strict,
     )
-    keep_apart(trace, json)
+    keep_apart({"--trace": trace}, {"--json": json})
     target = None if json is None else JsonFile(json)
     to_stdout = target is not None and target.is_stdout
     try:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagedkv.arguments import INT32_MAX, whole_number
-from pagedkv.cli.output import exists
+from pagedkv.cli.files import exists
 from pagedkv.cli.quantities import share, token_lengths
+from pagedkv.cli.simulation_load import SyntheticOptions
 from pagedkv.cli.simulation_setup import Setup, SimulateOptions, prepare
 from pagedkv.dtypes import dtype_of
 from pagedkv.errors import InvalidArgumentError
@@ -140,6 +141,9 @@ def _simulation(options: PlanOptions, plan: Plan) -> Setup | None:
     return prepare(
         SimulateOptions(
             trace=options.trace,
+            format=None,
+            synthetic=SyntheticOptions(),
+            save_trace=None,
             closed_loop=False,
             pool_size=None,
             blocks=plan.blocks,

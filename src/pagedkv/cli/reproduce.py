@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pagedkv.cli.output import keep_apart, show
+from pagedkv.cli.files import keep_apart
+from pagedkv.cli.output import show
 from pagedkv.errors import InvalidArgumentError
 
 FIGURES = ("sosp23-figure2",)
@@ -32,7 +33,7 @@ def reproduce(
 
     if figure not in FIGURES:
         raise InvalidArgumentError(f"figure {figure!r} is not known; give one of {', '.join(FIGURES)}")
-    keep_apart(trace, json)
+    keep_apart({"--trace": trace}, {"--json": json})
     target = None if json is None else JsonFile(json)
     on_stdout = target is not None and target.is_stdout
     try:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedkv.cli.output import keep_apart, show
+from pagedkv.cli.files import keep_apart
+from pagedkv.cli.output import show
 from pagedkv.cli.quantities import whole
 
 
@@ -23,9 +24,8 @@ def _flag(names: str, help: str) -> Any:
 
 
 def simulate(
-    trace: Annotated[
-        str | None, _text("FILE", "Replay a trace (Azure's CSV, Mooncake's JSONL), not the base case.")
-    ] = None,
+    trace: Annotated[str | None, _text("FILE", "Replay a trace, or a folder of sessions, not the base case.")] = None,
+    format: Annotated[str | None, _text("NAME", "Trace: read it as this.  [default: by its first line]")] = None,
     closed_loop: Annotated[bool, _flag("--closed-loop", "Base case: draw one for every one that ends.")] = False,
     pool_size: Annotated[str | None, _text("SIZE", "Pool in bytes, or KiB/MiB/GiB.  [default: 256MiB]")] = None,
     blocks: Annotated[int | None, _whole("N", "Pool in blocks, instead of --pool-size.")] = None,
@@ -44,10 +44,30 @@ def simulate(
     beam_survival: Annotated[
         str | None, _text("P", "Probability that a beam continues itself in a step.  [default: 0.9]")
     ] = None,
-    seed: Annotated[int | None, _whole("N", "Seed of the base case and of beams.  [default: 42]")] = None,
+    requests: Annotated[int | None, _whole("N", "Draw a load of so many requests.  [default: 1000]")] = None,
+    arrivals: Annotated[
+        str | None, _text("offline|poisson|gamma|closed", "Drawn load: when requests come.  [default: offline]")
+    ] = None,
+    rate: Annotated[str | None, _text("R", "Drawn load: first turns a second, of poisson and gamma.")] = None,
+    burstiness: Annotated[str | None, _text("CV", "Drawn load: variation of gamma's gaps.  [default: 2]")] = None,
+    prompt_lengths: Annotated[
+        str | None, _text("SPEC", "Drawn load: N, uniform:LOW:HIGH, lognormal:MEAN:CV.  [default: lognormal:512:1]")
+    ] = None,
+    output_lengths: Annotated[str | None, _text("SPEC", "The same of outputs.  [default: lognormal:128:1]")] = None,
+    lengths_from: Annotated[str | None, _text("FILE", "Drawn load: pairs of lengths of a trace.")] = None,
+    turns: Annotated[int | None, _whole("N", "Drawn load: requests a session, each with all before.")] = None,
+    turn_gap_ms: Annotated[
+        str | None, _text("MS", "Drawn load: mean time between two turns' arrivals.  [default: 10000]")
+    ] = None,
+    system_prompt: Annotated[int | None, _whole("TOKENS", "Drawn load: a shared prompt before each session.")] = None,
+    system_prompts: Annotated[int | None, _whole("N", "Drawn load: how many different ones.  [default: 1]")] = None,
+    save_trace: Annotated[str | None, _text("FILE", "Write the requests as a trace; .gz packs it.")] = None,
+    seed: Annotated[
+        int | None, _whole("N", "Seed of the base case, of drawn loads and of beams.  [default: 42]")
+    ] = None,
     limit: Annotated[int | None, _whole("N", "Trace: only its first N requests.")] = None,
     step_ms: Annotated[
-        str | None, _text("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
+        str | None, _text("MS", "Keep the times, a step in MS milliseconds.  [default: all at step 0]")
     ] = None,
     max_seqs: Annotated[int | None, _whole("N", "Most requests that the scheduler runs at once.")] = None,
     admission: Annotated[
@@ -83,13 +103,30 @@ def simulate(
     """
     # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
     from pagedkv.cli.simulation_cache import run_cache_document
+    from pagedkv.cli.simulation_load import SyntheticOptions
     from pagedkv.cli.simulation_run import EXIT_CODES, run_document
     from pagedkv.cli.simulation_setup import SimulateOptions, prepare
     from pagedkv.report.document import JsonFile
     from pagedkv.report.simulation import dashboard
+    from pagedkv.simulate import write_trace
 
     options = SimulateOptions(
         trace=trace,
+        format=format,
+        synthetic=SyntheticOptions(
+            requests=requests,
+            arrivals=arrivals,
+            rate=rate,
+            burstiness=burstiness,
+            prompt_lengths=prompt_lengths,
+            output_lengths=output_lengths,
+            lengths_from=lengths_from,
+            turns=turns,
+            turn_gap_ms=turn_gap_ms,
+            system_prompt=system_prompt,
+            system_prompts=system_prompts,
+        ),
+        save_trace=save_trace,
         closed_loop=closed_loop,
         pool_size=pool_size,
         blocks=blocks,
@@ -114,14 +151,17 @@ def simulate(
         strict=strict,
         verify=verify,
     )
-    keep_apart(trace, json)
+    keep_apart({"--trace": trace, "--lengths-from": lengths_from}, {"--json": json, "--save-trace": save_trace})
     target = None if json is None else JsonFile(json)
     try:
         hidden = quiet or (target is not None and target.is_stdout)
         if cache_only:
             document = run_cache_document(options, show_progress=not hidden)
         else:
-            document = run_document(prepare(options), show_progress=not hidden)
+            setup = prepare(options)
+            if save_trace is not None and setup.load.workload is not None:
+                write_trace(setup.load.workload, save_trace)
+            document = run_document(setup, show_progress=not hidden)
     except BaseException:
         if target is not None:
             target.discard()

@@ -28,7 +28,7 @@ def run_cache_document(options: SimulateOptions, *, show_progress: bool) -> Docu
     _check(options)
     check_limit(options)
     assert options.trace is not None
-    trace = read_trace(options.trace, strict=options.strict)
+    trace = read_trace(options.trace, strict=options.strict, format=options.format)
     workload = limited(trace, options)
     spec = pool(options, 1 if workload.identities is None else workload.identities.tokens_per_id)
     with RunProgress("requests", len(workload), enabled=show_progress) as progress:
@@ -47,6 +47,8 @@ def _check(options: SimulateOptions) -> None:
     if options.block_size is not None:
         raise InvalidArgumentError("--cache-only has the trace's own blocks; leave out --block-size")
     for name, given in (
+        *((name, True) for name in options.synthetic.given),
+        ("--save-trace", options.save_trace is not None),
         ("--closed-loop", options.closed_loop),
         ("--compare", options.compare),
         ("--max-seq-len", options.max_seq_len is not None),

@@ -8,6 +8,7 @@ from typing import Any
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.cli.quantities import block_count, step_ticks, watermark_blocks
 from pagedkv.cli.simulation_groups import read_groups
+from pagedkv.cli.simulation_load import SyntheticOptions, check_synthetic, synthetic_load
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import OpaqueLayout, parse_bytes
 from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_case, choose_device, read_trace
@@ -26,6 +27,9 @@ class SimulateOptions:
     """The options as they were given; None: not given."""
 
     trace: str | None
+    format: str | None
+    synthetic: SyntheticOptions
+    save_trace: str | None
     closed_loop: bool
     pool_size: str | None
     blocks: int | None
@@ -72,16 +76,23 @@ def prepare(options: SimulateOptions) -> Setup:
     groups = read_groups(options.samples, options.beam_width, options.beam_survival, options.admission)
     spec = pool(options, BLOCK_SIZE if options.block_size is None else options.block_size)
     choice = choose_device(
-        options.device, options.verify, verify_by_default=options.trace is None, pool_bytes=spec.nbytes
+        options.device, options.verify, verify_by_default=_is_base_case(options), pool_bytes=spec.nbytes
     )
     ticks = None if options.step_ms is None else step_ticks(options.step_ms)
     check_limit(options)
-    if options.trace is None:
-        trace, load = None, _base_case(options, groups)
+    trace = None
+    if _is_base_case(options):
+        load = _base_case(options, groups)
     else:
         _check_caps(options)
-        trace = read_trace(options.trace, strict=options.strict)
-        load = _replay(options, groups, trace, ticks)
+        if options.trace is None:
+            workload = synthetic_load(options.synthetic, _seed(options), strict=options.strict).draw()
+        else:
+            trace = read_trace(options.trace, strict=options.strict, format=options.format)
+            workload = limited(trace, options)
+            if ticks is not None and workload.arrival_ticks is None:
+                raise InvalidArgumentError("--step-ms is about times and the trace has none; leave it out")
+        load = _replay(options, groups, workload, ticks)
         load.tokens(spec.layout.block_size)  # blocks that do not divide what the trace tells show here
     return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
 
@@ -114,11 +125,13 @@ def _check_combination(options: SimulateOptions) -> None:
             "--compare is about single sequences that share nothing; leave it out, or --prefix-caching, --samples and "
             "--beam-width"
         )
+    drawn = options.synthetic.given
     if options.trace is None:
         for name, given in (
-            ("--step-ms", options.step_ms is not None),
+            ("--step-ms", options.step_ms is not None and not drawn),
             ("--limit", options.limit is not None),
-            ("--strict", options.strict),
+            ("--strict", options.strict and options.synthetic.lengths_from is None),
+            ("--format", options.format is not None),
         ):
             if given:
                 raise InvalidArgumentError(
@@ -126,6 +139,21 @@ def _check_combination(options: SimulateOptions) -> None:
                 )
     elif options.closed_loop:
         raise InvalidArgumentError("--closed-loop draws its requests and --trace replays a file's; give one of them")
+    if options.closed_loop and (drawn or options.save_trace is not None):
+        name = drawn[0] if drawn else "--save-trace"
+        raise InvalidArgumentError(f"--closed-loop is the base case without end; give --arrivals closed for {name}")
+    if options.trace is not None and drawn and not (drawn == ["--arrivals"] and options.synthetic.closed):
+        raise InvalidArgumentError(
+            f"{drawn[0]} draws requests and --trace replays a file's; give one of them (but --arrivals closed)"
+        )
+    if options.trace is not None and drawn and options.step_ms is not None:
+        raise InvalidArgumentError("--step-ms keeps a trace's times and --arrivals closed has none; give one of them")
+    if options.trace is None and drawn:
+        check_synthetic(options.synthetic, timed=options.step_ms is not None)
+
+
+def _is_base_case(options: SimulateOptions) -> bool:
+    return options.trace is None and not options.synthetic.given
 
 
 def _check_caps(options: SimulateOptions) -> None:
@@ -180,11 +208,13 @@ def _seed(options: SimulateOptions) -> int:
     return SEED if options.seed is None else options.seed
 
 
-def _replay(options: SimulateOptions, groups: Groups, trace: Trace, ticks: int | None) -> Load:
+def _replay(options: SimulateOptions, groups: Groups, workload: Workload, ticks: int | None) -> Load:
+    closed = options.synthetic.closed
     return Load(
-        workload=limited(trace, options),
+        workload=workload,
         step_ticks=ticks,
-        concurrency=options.concurrency,
+        closed=closed,
+        concurrency=CONCURRENCY if closed and options.concurrency is None else options.concurrency,
         max_seqs=options.max_seqs,
         completions=options.completions,
         max_seq_len=options.max_seq_len,
@@ -195,9 +225,12 @@ def _replay(options: SimulateOptions, groups: Groups, trace: Trace, ticks: int |
 
 
 def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: DeviceChoice) -> dict[str, Any]:
-    synthetic = options.trace is None
+    base_case = _is_base_case(options)
+    synthetic = options.trace is None and not base_case
     return {
         "trace": options.trace,
+        "synthetic": options.synthetic.described(load.seed) if synthetic else None,
+        "arrivals_closed": load.closed,
         "closed_loop": options.closed_loop,
         "blocks": spec.num_blocks,
         "pool_bytes": spec.nbytes,
@@ -207,11 +240,11 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
         "concurrency": load.concurrency,
         "completions": (load.completions or COMPLETIONS)
         if load.workload is None
-        else _wanted(load, synthetic=synthetic),
+        else _wanted(load, base_case=base_case),
         "samples": load.groups.samples,
         "beam_width": load.groups.beam_width,
         "beam_survival": load.groups.beam_survival if load.groups.beam_width > 1 else None,
-        "seed": load.seed if synthetic or load.groups.beam_width > 1 else None,
+        "seed": load.seed if options.trace is None or load.groups.beam_width > 1 else None,
         "limit": options.limit,
         "step_ms": options.step_ms,
         "step_ticks": load.step_ticks,
@@ -227,15 +260,15 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
     }
 
 
-def _wanted(load: Load, *, synthetic: bool) -> int | None:
-    return len(load.workload) if synthetic and load.workload is not None else load.completions
+def _wanted(load: Load, *, base_case: bool) -> int | None:
+    return len(load.workload) if base_case and load.workload is not None else load.completions
 
 
 def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
     notes = []
     if trace is not None and options.seed is not None and options.beam_width == 1:
         notes.append("--seed has no effect: a trace is replayed, not drawn")
-    if trace is not None and options.prefix_caching and trace.workload.identities is None:
+    if trace is not None and options.prefix_caching and not trace.workload.tells_contents:
         notes.append(
             "the trace does not say what its prompts hold: only a preempted request finds its own tokens again"
         )

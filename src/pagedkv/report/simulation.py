@@ -76,14 +76,32 @@ def _groups(config: dict[str, Any]) -> tuple[Line, ...]:
 def _workload(config: dict[str, Any], trace: dict[str, Any] | None) -> Line:
     if trace is not None:
         return Line("trace", PurePath(trace["file"]).name, trace["format"])
+    if config.get("synthetic"):
+        return _synthetic(config["synthetic"])
     form = "closed loop" if config["closed_loop"] else "fixed"
     return Line("base case", form, f"{count(config['completions'])} completions, seed {config['seed']}")
 
 
+def _synthetic(drawn: dict[str, Any]) -> Line:
+    lengths = f"{drawn['prompt_lengths']} in, {drawn['output_lengths']} out"
+    if drawn["lengths_from"] is not None:
+        lengths = f"lengths of {PurePath(drawn['lengths_from']).name}"
+    shared = []
+    if drawn["turns"] > 1:
+        shared.append(f"{count(drawn['turns'])} turns a session")
+    if drawn["system_prompt"]:
+        shared.append(f"system prompt of {count(drawn['system_prompt'])} tokens")
+    said = ", ".join((lengths, *shared, f"seed {drawn['seed']}"))
+    return Line("drawn load", f"{count(drawn['requests'])} requests", said)
+
+
 def _arrival(config: dict[str, Any]) -> str:
+    drawn = config.get("synthetic")
+    if drawn and drawn["rate"] is not None:
+        return f"{drawn['arrivals']}, {drawn['rate']} a second, {config['step_ms']} ms a step"
     if config["step_ms"] is not None:
         return f"timed, {config['step_ms']} ms a step"
-    return "one for every one that ends" if config["closed_loop"] else "all at step 0"
+    return "one for every one that ends" if config["closed_loop"] or config.get("arrivals_closed") else "all at step 0"
 
 
 def _requests(figures: dict[str, Any]) -> tuple[Line, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from pagedkv.arguments import whole_number
@@ -14,8 +14,8 @@ class Arrivals(Protocol):
     """What the scheduler asks of a source of requests; request i has prompt[i] and output[i] tokens.
 
     The lists only grow. `due(step)` returns the ids that join at or before `step` and were not returned before,
-    `next_step()` the earliest step at which more will join (None: never), `ended(count)` says that `count`
-    requests left in this step. Modifies itself; no stream.
+    `next_step()` the earliest step at which more will join (None: never), `ended(requests)` says which requests left
+    in this step. Modifies itself; no stream.
     """
 
     prompt: list[int]
@@ -23,7 +23,7 @@ class Arrivals(Protocol):
 
     def due(self, step: int) -> Iterable[int]: ...
     def next_step(self) -> int | None: ...
-    def ended(self, count: int) -> None: ...
+    def ended(self, requests: Sequence[int]) -> None: ...
 
 
 class Replay:
@@ -52,7 +52,7 @@ class Replay:
     def next_step(self) -> int | None:
         return self._steps[self._returned] if self._returned < len(self._steps) else None
 
-    def ended(self, count: int) -> None:
+    def ended(self, requests: Sequence[int]) -> None:
         """Nothing to do: a replay does not wait for its requests."""
 
 
@@ -85,5 +85,5 @@ class ClosedLoop:
     def next_step(self) -> int | None:
         return 0 if self._wanted else None
 
-    def ended(self, count: int) -> None:
-        self._wanted += count
+    def ended(self, requests: Sequence[int]) -> None:
+        self._wanted += len(requests)

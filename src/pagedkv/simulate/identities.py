@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,64 @@ def join_identities(prompts: Sequence[Sequence[int]], tokens_per_id: int) -> Pro
 
     Any whole numbers will do, hashes of 64 bits and more too: only which are equal matters. Pure; no stream.
     """
-    numbers: dict[int, int] = {}
-    dense = [numbers.setdefault(identity, len(numbers)) for identity in chain.from_iterable(prompts)]
-    starts = np.fromiter(accumulate(map(len, prompts), initial=0), dtype=np.int64, count=len(prompts) + 1)
-    return PromptIdentities(np.array(dense, dtype=np.int32), starts, tokens_per_id)
+    joined = IdentityRows(tokens_per_id)
+    for prompt in prompts:
+        joined.add(prompt)
+    return joined.ordered(None)
+
+
+class IdentityRows:
+    """Collects identities prompt by prompt, four bytes each, numbered in order of first appearance. Modifies itself."""
+
+    def __init__(self, tokens_per_id: int) -> None:
+        self.tokens_per_id = tokens_per_id
+        self._numbers: dict[Hashable, int] = {}
+        self._ids = array("i")
+        self._starts = array("q", [0])
+        self._fresh = 0  # the next number of `add_scoped`
+
+    def add(self, identities: Iterable[Hashable]) -> None:
+        """Append a prompt with these identities."""
+        numbers = self._numbers
+        self._ids.extend([numbers.setdefault(identity, len(numbers)) for identity in identities])
+        self._starts.append(len(self._ids))
+
+    def extend(self, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Append many prompts at once: the next counts[i] of `ids` are the i-th one's. The same as `add` one by one."""
+        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        order, numbers = np.argsort(first), self._numbers
+        named = np.empty(len(distinct), dtype=np.int32)
+        named[order] = [numbers.setdefault(identity, len(numbers)) for identity in distinct[order].tolist()]
+        self._ids.frombytes(named[inverse].tobytes())
+        self._starts.frombytes((self._starts[-1] + np.cumsum(counts)).tobytes())
+
+    def add_scoped(self, identities: Iterable[int], scope: dict[int, int], *, has_rest: bool) -> None:
+        """Append a prompt whose identities mean something in `scope` only, which keeps their numbers and may be dropped
+        with it; has_rest: its end is like nothing else. Not for use beside `add` and `extend`. Modifies `scope`."""
+        for identity in identities:
+            number = scope.get(identity)
+            if number is None:
+                number = scope[identity] = self._fresh
+                self._fresh += 1
+            self._ids.append(number)
+        if has_rest:
+            self._ids.append(self._fresh)
+            self._fresh += 1
+        self._starts.append(len(self._ids))
+
+    def ordered(self, order: NDArray[np.int64] | None) -> PromptIdentities:
+        """Return the identities, prompt i being the order[i]-th that was added (None: as added), numbered anew."""
+        ids, starts = np.array(self._ids, dtype=np.int32), np.array(self._starts, dtype=np.int64)
+        if order is not None:
+            lengths = np.diff(starts)[order]
+            moved = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+            ids = ids[np.repeat(starts[:-1][order] - moved[:-1], lengths) + np.arange(len(ids))]
+            ids, starts = _numbered_by_appearance(ids), moved
+        return PromptIdentities(ids, starts, self.tokens_per_id)
+
+
+def _numbered_by_appearance(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), dtype=np.int32)
+    numbers[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return numbers[inverse]

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from pagedkv.manager import KVCacheManager
     from pagedkv.simulate.counters import Counters
-    from pagedkv.simulate.prompt_tokens import PromptTokens
+    from pagedkv.simulate.request_tokens import RequestTokens
     from pagedkv.step_plan import StepPlan
 
 
 class PrefixReuse:
     """The calls of a manager with prefix caching that one without does not need, and what they count. Modifies both."""
 
-    def __init__(self, manager: KVCacheManager, counters: Counters, tokens: PromptTokens) -> None:
+    def __init__(self, manager: KVCacheManager, counters: Counters, tokens: RequestTokens) -> None:
         self._manager = manager
         self._counters = counters
         self._tokens = tokens

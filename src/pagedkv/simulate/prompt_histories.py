@@ -11,22 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedkv.simulate.prompt_tokens import PromptTokens
+from pagedkv.simulate.request_tokens import RequestTokens
 
 Owners = NDArray[np.int64]
 
 
 class PromptHistories:
-    """Owners of every position: of a full block of a prompt, the first request that had it behind the same blocks.
+    """Owners of every position: of a full block, the first request that had it behind the same blocks.
 
-    The rest of a prompt and what a request generates are its own. prompt: tokens a request; it may grow. Modifies
-    itself; no stream.
+    Answers count too: the next turn of a conversation has them in its prompt. The rest of a sequence is its own.
+    prompt, output: tokens a request; they may grow. Modifies itself; no stream.
     """
 
-    def __init__(self, tokens: PromptTokens, prompt: Sequence[int]) -> None:
+    def __init__(self, tokens: RequestTokens, prompt: Sequence[int], output: Sequence[int]) -> None:
         self._tokens = tokens
         self._prompt = prompt
-        self._first: dict[tuple[int, int], tuple[int, int]] = {}  # (content before, id) -> (content, its first owner)
+        self._output = output
+        self._first: dict[tuple[int, bytes], tuple[int, int]] = {}  # (content before, ids) -> (content, first owner)
         self._owners: dict[int, Owners] = {}  # of the full blocks' positions, until the request ends
 
     def wrote(self, seq_ids: Owners, counts: NDArray[np.int32], lengths: NDArray[np.int32]) -> Owners:
@@ -61,11 +62,11 @@ class PromptHistories:
         return self._owners[request]
 
     def _find(self, request: int) -> Owners:
-        size, prompt = self._tokens.block_size, self._prompt[request]
-        full = prompt // size
-        ids = self._tokens.sequence(request, prompt, 0)[: full * size : size]
+        size, prompt, output = self._tokens.block_size, self._prompt[request], self._output[request]
+        full = (prompt + output) // size
+        ids = self._tokens.sequence(request, prompt, output)[: full * size]
         content, owners = -1, []
-        for token in ids.tolist():
-            content, owner = self._first.setdefault((content, token), (len(self._first), request))
+        for block in ids.reshape(full, size):
+            content, owner = self._first.setdefault((content, block.tobytes()), (len(self._first), request))
             owners.append(owner)
         return np.repeat(np.array(owners, dtype=np.int64), size)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pagedkv.simulate.counters import Rejection
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.observer import Observer
-    from pagedkv.simulate.prompt_tokens import PromptTokens
+    from pagedkv.simulate.request_tokens import RequestTokens
 
 
 class Scheduler(StepLoop):
@@ -50,7 +50,7 @@ class Scheduler(StepLoop):
         stop_after: int | None = None,
         groups: Groups = SINGLE,
         seed: int = 42,
-        tokens: PromptTokens | None = None,
+        tokens: RequestTokens | None = None,
     ) -> None:
         super().__init__(arrivals, max_seqs=max_seqs, stop_after=stop_after)
         self.manager = manager

@@ -11,7 +11,9 @@ from pagedkv.layout import Layout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
+from pagedkv.simulate.closed_replay import ClosedReplay
 from pagedkv.simulate.contiguous import ContiguousComparison, compare_with_max_length
+from pagedkv.simulate.conversation_tokens import ConversationTokens
 from pagedkv.simulate.counters import Rejection
 from pagedkv.simulate.figures import (
     Figures,
@@ -26,6 +28,7 @@ from pagedkv.simulate.histories import Histories
 from pagedkv.simulate.measure import Recorder, Totals
 from pagedkv.simulate.prompt_histories import PromptHistories
 from pagedkv.simulate.prompt_tokens import PromptTokens
+from pagedkv.simulate.request_tokens import RequestTokens
 from pagedkv.simulate.scheduler import Scheduler
 from pagedkv.simulate.sharing import SharingRecorder, SharingTotals, nothing_shared
 from pagedkv.simulate.verify import ByteVerifier, Verification
@@ -53,12 +56,13 @@ class Load:
 
     workload: requests to replay; None: the closed loop, drawn with `seed` as long as the run lasts.
     step_ticks: 100 ns ticks a step for a timed replay; None: all are there at step 0.
+    closed: the workload's requests come as others end, `concurrency` at once; its times are not used.
     concurrency: the level of the closed loop, and the contiguous comparison's K; max_seqs: a cap that is not. Both
     count requests.
     completions: the run ends with the step in which so many completed or were rejected (None: with the last request).
     max_seq_len: the contiguous comparison's L; None: the largest prompt + output that the pool can hold.
     groups: what a request is, one sequence if nothing is said; seed: of the closed loop and of beams.
-    prefix_caching: prompts are looked up in what was stored before, by the workload's identities; no groups then.
+    prefix_caching: prompts are looked up in what was stored before, by what the workload says of them; no groups then.
     """
 
     workload: Workload | None
@@ -70,6 +74,7 @@ class Load:
     seed: int = 42
     groups: Groups = SINGLE
     prefix_caching: bool = False
+    closed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_seqs", "completions", "max_seq_len"):
@@ -84,15 +89,22 @@ class Load:
 
     def arrivals(self) -> Arrivals:
         """Return a fresh source of these requests."""
+        if self.workload is not None and self.closed:
+            return ClosedReplay(self.workload, self.concurrency or 1)
         if self.workload is not None:
             return Replay(self.workload, self.step_ticks)
         return ClosedLoop(base_case_requests(self.seed), self.concurrency or 1)
 
-    def tokens(self, block_size: int) -> PromptTokens | None:
+    def tokens(self, block_size: int) -> RequestTokens | None:
         """Return the requests' token ids for blocks of this size; None without prefix caching."""
         if not self.prefix_caching:
             return None
-        return PromptTokens(block_size, None if self.workload is None else self.workload.identities)
+        if self.workload is None:
+            return PromptTokens(block_size)
+        if self.workload.conversations is None:
+            return PromptTokens(block_size, self.workload.identities)
+        lengths = self.workload.prompt_tokens, self.workload.output_tokens
+        return ConversationTokens(block_size, self.workload.conversations, *lengths)
 
     @property
     def cap(self) -> int | None:
@@ -158,10 +170,10 @@ class Simulation:
         )
         self.scheduler.observers += [one for one in (self._verifier, self._sharing) if one is not None]
 
-    def _histories(self, tokens: PromptTokens | None) -> Histories | PromptHistories | None:
+    def _histories(self, tokens: RequestTokens | None) -> Histories | PromptHistories | None:
         """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""
         if tokens is not None:
-            return PromptHistories(tokens, self._arrivals.prompt)
+            return PromptHistories(tokens, self._arrivals.prompt, self._arrivals.output)
         return Histories() if self.load.groups.size > 1 else None
 
     def stop(self) -> None:

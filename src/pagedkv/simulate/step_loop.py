@@ -82,7 +82,7 @@ class StepLoop(ABC):
                     self.waiting.append(request)
                 else:
                     self.rejections.append(rejection)
-                    self._arrivals.ended(1)
+                    self._arrivals.ended((request,))
             if self.waiting or self._last_step:
                 return True
             coming = self._arrivals.next_step()
@@ -109,4 +109,4 @@ class StepLoop(ABC):
         for request in done:
             del self._last_step[request]
         self.counters.completed += len(done)
-        self._arrivals.ended(len(done))
+        self._arrivals.ended(done)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.simulate.conversations import Conversations
 from pagedkv.simulate.identities import PromptIdentities
 
 MOST_COMPLETIONS = 10_000_000  # the lengths are drawn up front; more would fill memory before the first step
@@ -29,7 +30,7 @@ class Workload:
 
     prompt_tokens, output_tokens: int64 [n], each from 1 to 2**31-1.
     arrival_ticks: int64 [n], not decreasing, 100 ns ticks since the first request; None: all are there at once.
-    identities: what the prompts hold; None: no two prompts have anything in common.
+    identities or conversations: what the prompts hold; neither: no two prompts have anything in common.
     Errors: InvalidArgumentError for other lengths or values. Keeps the arrays it is given; no stream.
     """
 
@@ -37,6 +38,7 @@ class Workload:
     output_tokens: NDArray[np.int64]
     arrival_ticks: NDArray[np.int64] | None = None
     identities: PromptIdentities | None = None
+    conversations: Conversations | None = None
 
     def __post_init__(self) -> None:
         if len(self.prompt_tokens) != len(self.output_tokens):
@@ -50,6 +52,10 @@ class Workload:
             self._check_arrivals(self.arrival_ticks)
         if self.identities is not None:
             self.identities.check(self.prompt_tokens)
+        if self.conversations is not None:
+            if self.identities is not None:
+                raise InvalidArgumentError("identities and conversations both say what prompts hold; give one of them")
+            self.conversations.check(self.prompt_tokens, self.output_tokens)
 
     def _check_arrivals(self, ticks: NDArray[np.int64]) -> None:
         if len(ticks) != len(self):
@@ -65,7 +71,13 @@ class Workload:
         count = whole_number(count, "limit", minimum=1)
         ticks = None if self.arrival_ticks is None else self.arrival_ticks[:count]
         identities = None if self.identities is None else self.identities.first(count)
-        return Workload(self.prompt_tokens[:count], self.output_tokens[:count], ticks, identities)
+        conversations = None if self.conversations is None else self.conversations.first(count)
+        return Workload(self.prompt_tokens[:count], self.output_tokens[:count], ticks, identities, conversations)
+
+    @property
+    def tells_contents(self) -> bool:
+        """Whether it is known what the prompts hold."""
+        return self.identities is not None or self.conversations is not None
 
 
 def base_case_requests(seed: int) -> Iterator[tuple[int, int]]:

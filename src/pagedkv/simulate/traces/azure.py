@@ -8,65 +8,15 @@ ticks of 100 ns. It is read as integers: datetime's %f stops at six digits, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
 
-from pagedkv.arguments import INT32_MAX
-from pagedkv.simulate.traces.rows import Trace, TraceRows, cells, shown
-
-NAME = "azure-csv"
-COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-TICKS_PER_SECOND = 10_000_000
+from pagedkv.simulate.traces.delimited import DelimitedFormat, TimeColumn
+from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, shown
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,7}))?", re.ASCII)
-_COUNT = re.compile(r"-?\d{1,18}", re.ASCII)
-
-
-def recognizes(first_line: str) -> bool:
-    """Whether this is, or was meant to be, Azure's header: any of the three names."""
-    return not set(COLUMNS).isdisjoint(cells(first_line))
-
-
-def read(lines: Iterable[str], rows: TraceRows) -> Trace:
-    """Read all lines, the header first. Columns are found by name, in any order and among others.
-
-    Errors: TraceError for a missing or repeated column, with `rows.strict` for the first bad row, or if no row is left.
-    """
-    rows.time_column = COLUMNS[0]
-    places: list[int] = []
-    for row, line in enumerate(lines):
-        if row == 0:
-            places = _places(cells(line), rows)
-        elif line.strip():
-            _read_row(rows, row, cells(line), places)
-    return rows.finish(NAME)
-
-
-def _places(header: list[str], rows: TraceRows) -> list[int]:
-    for name in COLUMNS:
-        if header.count(name) != 1:
-            found = ", ".join(shown(column) for column in header)
-            fault = "is missing" if name not in header else "is there more than once"
-            raise rows.error(0, name, f"{fault}; the header has {found}; name the columns {', '.join(COLUMNS)}")
-    return [header.index(name) for name in COLUMNS]
-
-
-def _read_row(rows: TraceRows, row: int, fields: Sequence[str], places: Sequence[int]) -> None:
-    values = []
-    for name, place in zip(COLUMNS, places, strict=True):
-        text = fields[place] if place < len(fields) else ""
-        value, reason = (_ticks if name == COLUMNS[0] else _tokens)(text) if text else (None, "is missing")
-        if value is None:
-            rows.reject(row, name, reason)
-            return
-        values.append(value)
-    ticks, prompt, output = values
-    for name, count in ((COLUMNS[1], prompt), (COLUMNS[2], output)):
-        if count <= 0:
-            rows.drop(row, name, f"is {count}: nothing to replay")
-            return
-    rows.accept(row, ticks, prompt, output)
+_LENGTH = len("YYYY-MM-DD HH:MM:SS.fffffff")
+_SECOND = len("YYYY-MM-DD HH:MM:SS")
 
 
 def _ticks(text: str) -> tuple[int | None, str]:
@@ -93,11 +43,28 @@ def _day_number(day: str) -> int | None:
         return None
 
 
-def _tokens(text: str) -> tuple[int | None, str]:
-    """Return (a count of tokens, "") or (None, reason)."""
-    if _COUNT.fullmatch(text) is None:
-        return None, f"is {shown(text)}, not a whole number of tokens"
-    count = int(text)
-    if count > INT32_MAX:
-        return None, f"is {count}, more than {INT32_MAX} tokens"
-    return count, ""
+def _all_ticks(column: list[bytes]) -> list[int] | None:
+    """Return the ticks of times with all seven digits, or None. Times stand together: each second is read once."""
+    second, whole, ticks = b"", 0, []
+    for text in column:
+        fraction = text[_SECOND + 1 :]
+        if len(text) != _LENGTH or text[_SECOND] != ord(".") or not fraction.isdigit():
+            return None
+        if not text.startswith(second) or not second:
+            second = text[: _SECOND + 1]
+            known, _ = _ticks(second[:_SECOND].decode("ascii", "replace"))
+            if known is None:
+                return None
+            whole = known
+        ticks.append(whole + int(fraction))
+    return ticks
+
+
+_TIMES = TimeColumn("TIMESTAMP", _ticks, _all_ticks, one_clock=False)
+AZURE = DelimitedFormat(
+    "azure-csv",
+    "ContextTokens",
+    "GeneratedTokens",
+    _TIMES,
+    known_by=("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+)

@@ -7,93 +7,101 @@ that may be shorter. Equal ids mean equal tokens, in the whole file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from decimal import Decimal
-from typing import Any
+import re
 
-from pagedkv.arguments import INT32_MAX
-from pagedkv.simulate.traces.rows import Trace, TraceRows, shown
+import numpy as np
 
-NAME = "mooncake-jsonl"
-COLUMNS = ("timestamp", "input_length", "output_length", "hash_ids")
-TICKS_PER_MS = 10_000  # ticks of 100 ns
+from pagedkv.simulate.identities import IdentityRows
+from pagedkv.simulate.traces.json_rows import (
+    TICKS_PER_MS,
+    is_count,
+    no_count,
+    read_object,
+    said,
+    ticks_of,
+    wrong_ids,
+)
+from pagedkv.simulate.traces.rows import Trace, TraceRows, no_tokens
+from pagedkv.simulate.traces.source import TraceSource, lines_of
+
 TOKENS_PER_ID = 512
-LATEST = 2**52  # ms; in ticks it is still within 64 bits
+
+# Rows as the public files have them: read many at a time, without a JSON reader.
+_NUMBER = rb"(?:0|[1-9]\d{0,14}+)"
+_ROW = rb'\{"timestamp": N, "input_length": N, "output_length": N, "hash_ids": \[N(?:, N)*+\]\}\n'
+_PLAIN = re.compile(rb"(?:" + _ROW.replace(b"N", _NUMBER) + rb")*+")
+_OTHERS_BLANK = bytes(code if chr(code).isdigit() and code < 128 else ord(" ") for code in range(256))
 
 
-def recognizes(first_line: str) -> bool:
-    """Whether this is, or was meant to be, a row of such a trace: an object with any of the names but the time's."""
-    return first_line.lstrip().startswith("{") and any(f'"{name}"' in first_line for name in COLUMNS[1:])
+class Mooncake:
+    """The reader. There is no header, so row r is line r."""
 
+    name = "mooncake-jsonl"
+    columns = ("timestamp", "input_length", "output_length", "hash_ids")
 
-def read(lines: Iterable[str], rows: TraceRows) -> Trace:
-    """Read all lines; there is no header, so row r is line r.
+    def recognizes(self, first_line: str) -> bool:
+        """Whether this is, or was meant to be, a row of such a trace: an object with any name but the time's."""
+        return first_line.lstrip().startswith("{") and any(f'"{name}"' in first_line for name in self.columns[1:])
 
-    Errors: TraceError with `rows.strict` for the first bad row, or if no row is left.
-    """
-    rows.time_column = COLUMNS[0]
-    decode = json.JSONDecoder(parse_float=Decimal).decode
-    for row, line in enumerate(lines, start=1):
-        if line.isspace():
-            continue
-        try:
-            fields = decode(line)
-        except (ValueError, ArithmeticError, RecursionError):  # no JSON, or numbers and depths that Python refuses
-            rows.reject(row, COLUMNS[0], f"is missing: the line is no JSON object, {shown(line.strip())}")
-            continue
-        _read_row(rows, row, fields)
-    return rows.finish(NAME, tokens_per_id=TOKENS_PER_ID)
+    def read(self, source: TraceSource, rows: TraceRows) -> Trace:
+        """Read all lines. Errors: TraceError with `rows.strict` for the first bad row, or if no row is left."""
+        rows.columns = ("timestamp", "input_length", "output_length")
+        rows.one_clock = True
+        identities = IdentityRows(TOKENS_PER_ID)
+        first = 1
+        for chunk in source.chunks():
+            if not self._read_plain(chunk, first, rows, identities):
+                for row, line in enumerate(lines_of(chunk), start=first):
+                    if line and not line.isspace():
+                        self._read_row(row, line, rows, identities)
+            first += chunk.count(b"\n")
+        return rows.finish(self.name, identities)
 
+    def _read_plain(self, chunk: bytes, first_row: int, rows: TraceRows, identities: IdentityRows) -> bool:
+        """Read whole lines that are all well formed and to be replayed; False, and nothing read, if they are not."""
+        if _PLAIN.fullmatch(chunk) is None:
+            return False
+        numbers = np.fromstring(chunk.translate(_OTHERS_BLANK).decode("ascii"), dtype=np.int64, sep=" ")
+        marks = np.frombuffer(chunk, dtype=np.uint8)
+        ends, commas = np.flatnonzero(marks == ord("\n")), np.flatnonzero(marks == ord(","))
+        lengths = np.diff(np.searchsorted(commas, ends), prepend=0) + 1
+        starts = np.cumsum(lengths) - lengths
+        times, prompts, outputs = (numbers[starts + place] for place in range(3))
+        ids = np.delete(numbers, np.concatenate([starts, starts + 1, starts + 2]))
+        counts = lengths - 3
+        if not bool(np.all((prompts > 0) & (outputs > 0) & (counts == -(-prompts // TOKENS_PER_ID)))):
+            return False
+        if not rows.extend(first_row, times * TICKS_PER_MS, prompts, outputs):
+            return False
+        identities.extend(ids, counts)
+        return True
 
-def _read_row(rows: TraceRows, row: int, fields: Any) -> None:
-    if not isinstance(fields, dict):
-        rows.reject(row, COLUMNS[0], f"is missing: the line is no JSON object, {_said(fields)}")
-        return
-    for name in COLUMNS:
-        if name not in fields:
-            rows.reject(row, name, "is missing")
+    def _read_row(self, row: int, line: str, rows: TraceRows, identities: IdentityRows) -> None:
+        fields = read_object(line, row, self.columns[0], rows)
+        if fields is None:
             return
-    time, prompt, output, ids = (fields[name] for name in COLUMNS)
-    ticks = _ticks(time)
-    if ticks is None:
-        rows.reject(row, COLUMNS[0], f"is {_said(time)}, not a time in milliseconds")
-        return
-    for name, count in ((COLUMNS[1], prompt), (COLUMNS[2], output)):
-        if type(count) is not int or abs(count) > INT32_MAX:
-            rows.reject(row, name, f"is {_said(count)}, not a number of tokens up to {INT32_MAX}")
+        for name in self.columns:
+            if name not in fields:
+                rows.reject(row, name, "is missing")
+                return
+        time, prompt, output, ids = (fields[name] for name in self.columns)
+        ticks = ticks_of(time, TICKS_PER_MS)
+        if ticks is None:
+            rows.reject(row, self.columns[0], f"is {said(time)}, not a time in milliseconds")
             return
-        if count <= 0:
-            rows.drop(row, name, f"is {count}: nothing to replay")
+        for name, count in ((self.columns[1], prompt), (self.columns[2], output)):
+            if not is_count(count):
+                rows.reject(row, name, no_count(count))
+                return
+            if count <= 0:
+                rows.drop(row, name, no_tokens(count))
+                return
+        reason = wrong_ids(ids, prompt, -(-prompt // TOKENS_PER_ID), TOKENS_PER_ID)
+        if reason:
+            rows.reject(row, self.columns[3], reason)
             return
-    reason = _wrong_ids(ids, prompt)
-    if reason:
-        rows.reject(row, COLUMNS[3], reason)
-        return
-    rows.accept(row, ticks, prompt, output, ids)
+        rows.accept(row, ticks, prompt, output)
+        identities.add(ids)
 
 
-def _ticks(time: Any) -> int | None:
-    """Return ticks of 100 ns, rounded down, or None. bool is an int to isinstance, and is no time."""
-    if type(time) is not int and not isinstance(time, Decimal):
-        return None
-    return int(time * TICKS_PER_MS // 1) if -LATEST < time < LATEST else None
-
-
-def _wrong_ids(ids: Any, prompt: int) -> str:
-    """Return what is wrong with the ids of a prompt, or ""."""
-    if type(ids) is not list or not set(map(type, ids)) <= {int} or (ids and min(ids) < 0):
-        return f"is {_said(ids)}, not a list of ids from 0"
-    wanted = -(-prompt // TOKENS_PER_ID)
-    if len(ids) != wanted:
-        return f"has {len(ids)} ids; {prompt} tokens have {wanted}, one for {TOKENS_PER_ID} each"
-    return ""
-
-
-def _said(value: Any) -> str:
-    """Return a value as a message may repeat it, without composing all of a large one."""
-    if type(value) is int and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    if isinstance(value, (list, dict)):
-        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
-    return shown(value if isinstance(value, str) else str(value))
+MOONCAKE = Mooncake()
