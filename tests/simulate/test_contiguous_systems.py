@@ -146,6 +146,7 @@ def test_shares_sum_to_the_pool_and_every_request_ends(
             assert sums[2] <= 0  # -1 a step for p + o - 1 = L, else 0
         if result is paged:
             assert sums[1] == 0
+            assert sums[2] <= (block_size - 1) * figures["sum_running_over_steps"]
 
 
 def test_placement_decides_what_fits() -> None:
@@ -154,6 +155,39 @@ def test_placement_decides_what_fits() -> None:
     spec = PoolSpec(OpaqueLayout(24, 16), 4)
     results = SideBySide(spec, Load(requests), 64, [system(f"oracle_{p}") for p in ("counting", "buddy")]).run()
     assert [result.figures["peak_running"] for result in results] == [3, 2]
+
+
+@pytest.mark.parametrize("chosen", ALL_SYSTEMS)
+@pytest.mark.parametrize(
+    ("prompt", "output", "rejected"), [(32, 33, 0), (64, 1, 0), (1, 64, 0), (33, 33, 1), (65, 1, 1)]
+)
+def test_the_longest_sequence_is_a_boundary(chosen: ContiguousSystem, prompt: int, output: int, rejected: int) -> None:
+    # What may be stored, p + o - 1, is at most L = 64; the pool holds just that.
+    spec = PoolSpec(OpaqueLayout(24, 16), 4)
+    figures: dict[str, Any] = SideBySide(spec, Load(workload([(0, prompt, output)])), 64, [chosen]).run()[0].figures
+    assert (figures["rejected"], figures["completed"]) == (rejected, 1 - rejected)
+    assert figures["steps"] == (0 if rejected else output)
+    assert figures["peak_reserved_tokens"] == (0 if rejected else 64)
+    assert figures["sum_internal_over_steps"] == (0 if rejected else -output)  # the last token is never stored
+
+
+@pytest.mark.parametrize(("reservation", "reserved"), [("max", 100), ("pow2", 7 + 8), ("oracle", 7 + 5)])
+def test_what_is_reserved_for_later_and_what_never(reservation: str, reserved: int) -> None:
+    spec, load = PoolSpec(OpaqueLayout(24, 16), 8), Load(workload([(0, 7, 5)]))
+    figures: dict[str, Any] = SideBySide(spec, load, 100, [system(f"{reservation}_first_fit")]).run()[0].figures
+    assert figures["peak_reserved_tokens"] == reserved
+    assert figures["sum_token_states_over_steps"] == 7 + 8 + 9 + 10 + 11
+    assert figures["sum_reservation_over_steps"] == 5 + 4 + 3 + 2 + 1
+    assert figures["sum_internal_over_steps"] == 5 * (reserved - 12)
+    assert figures["sum_external_and_free_over_steps"] == 5 * (128 - reserved)
+    assert figures["saturated"] is None
+
+
+def test_requests_that_end_together_make_room_for_the_next_step() -> None:
+    spec, load = PoolSpec(OpaqueLayout(24, 16), 2), Load(workload([(0, 14, 2), (0, 14, 2), (0, 30, 2)]))
+    for result in SideBySide(spec, load, 32, [system(f"oracle_{p}") for p in ("counting", "first_fit", "buddy")]).run():
+        figures: dict[str, Any] = result.figures
+        assert (figures["steps"], figures["saturated_steps"], figures["completed"]) == (4, 2, 3)
 
 
 def test_a_reservation_that_the_idle_pool_cannot_hold_is_rejected() -> None:

@@ -63,6 +63,6 @@ def _notes(trace: Trace, result: Figure2Result) -> list[str]:
     notes = []
     if (requests := len(trace.workload)) != REQUESTS:
         notes.append(f"the paper's sequence has {REQUESTS:,} requests, this trace {requests:,}: it is another load")
-    if rejected := max((int(str(system.figures["rejected"])) for system in result.systems), default=0):
+    if rejected := max(system.figures["rejected"] for system in result.systems):
         notes.append(f"{rejected:,} requests are longer than {MAX_SEQ_LEN:,} tokens and take no part in some system")
     return notes

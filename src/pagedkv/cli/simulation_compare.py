@@ -14,7 +14,7 @@ def compare_systems(setup: Setup, paged: SimulationResult, *, show_progress: boo
     results = [paged_system(setup.spec, paged)]
     if paged.interrupted:
         return results
-    requests = len(ALL_SYSTEMS) * int(paged.figures["requests"])  # type: ignore[arg-type]  # a count
+    requests = len(ALL_SYSTEMS) * results[0].figures["requests"]
     with RunProgress("requests of contiguous systems", requests, enabled=show_progress) as progress:
         systems = SideBySide(setup.spec, setup.load, paged.comparison.max_seq_len, on_progress=progress.update)
         with interruptible(systems):

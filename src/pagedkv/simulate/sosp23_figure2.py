@@ -89,7 +89,7 @@ def _shares(systems: Sequence[SystemResult]) -> tuple[Share, ...]:
     found = []
     for system in systems:
         means = system.figures["saturated"]
-        if not isinstance(means, dict):
+        if means is None:
             continue
         for share, printed in PRINTED[system.reservation].items():
             found.append(Share(system.reservation, system.placement, share, means[share], printed / 100))

@@ -9,9 +9,11 @@ Paging reserves nothing for later; its internal share is the empty places of all
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from pagedkv.simulate.measure import SaturatedTotals, Totals
 
-SystemFigures = dict[str, "int | float | dict[str, float] | None"]
+SystemFigures: TypeAlias = dict[str, Any]  # counts by name; shares by name under "mean" and "saturated", or None
 
 
 def system_figures(
