@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +15,19 @@ from pagedkv.simulate.traces.json_rows import is_count, is_name, name_of, said, 
 from pagedkv.simulate.traces.rows import TraceRows
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What one row says: its ids, or its parent row (-1: none), session, prefix (-1: none) and tokens of it."""
 
-    ids: list[int]
+    ids: Sequence[int] = ()
     session: Hashable = None
     parent: int = -1
     prefix: Hashable = None
     prefix_tokens: int = 0
 
 
-@dataclass(slots=True)
-class _Session:
-    last: int  # the accepted row, from 0
-    ticks: int
-    tokens: int  # of its prompt and answer
+# Of a session's last accepted row: its number from 0, its ticks, the tokens of its prompt and answer. A plain tuple: a
+# million of them cost the garbage collector nothing.
+_Session: TypeAlias = tuple[int, int, int]
 
 
 class OwnContents:
@@ -75,12 +71,12 @@ class OwnContents:
         if before is not None:
             return self._next_turn(row, session, before, ticks, prompt)
         if fields.get("prefix") is None:
-            return Entry([], session)
+            return Entry(session=session)
         shared: Any = fields.get("prefix_tokens")
         if not is_count(shared) or not 0 < shared <= prompt:
             self._rows.reject(row, "prefix_tokens", f"is {said(shared)}, not a number from 1 to prompt_tokens")
             return None
-        return Entry([], session, prefix=name_of(fields["prefix"]), prefix_tokens=shared)
+        return Entry(session=session, prefix=name_of(fields["prefix"]), prefix_tokens=shared)
 
     def add(self, entry: Entry, ticks: int, tokens: int) -> None:
         """Keep what an accepted row says; tokens: of its prompt and its answer."""
@@ -97,7 +93,7 @@ class OwnContents:
             self._prefixes.append(-1 if entry.prefix is None else names.setdefault(entry.prefix, len(names)))
             self._prefix_tokens.append(entry.prefix_tokens)
         if entry.session is not None:
-            self._sessions[entry.session] = _Session(self._count, ticks, tokens)
+            self._sessions[entry.session] = (self._count, ticks, tokens)
         self._count += 1
 
     def ordered(self, order: NDArray[np.int64] | None) -> PromptIdentities | Conversations:
@@ -123,11 +119,12 @@ class OwnContents:
         return Entry(ids)
 
     def _next_turn(self, row: int, session: Hashable, before: _Session, ticks: int, prompt: int) -> Entry | None:
-        if ticks < before.ticks:
+        last, last_ticks, last_tokens = before
+        if ticks < last_ticks:
             self._rows.reject(row, "session", "has a turn that is earlier than the one before it")
             return None
-        if prompt < before.tokens:
-            reason = f"is {prompt}, and its session holds {before.tokens} up to here"
+        if prompt < last_tokens:
+            reason = f"is {prompt}, and its session holds {last_tokens} up to here"
             self._rows.reject(row, "prompt_tokens", reason)
             return None
-        return Entry([], session, parent=before.last)
+        return Entry(session=session, parent=last)
