@@ -25,6 +25,10 @@ expect 2 pagedkv simulate --block-size 1.5
 expect 2 pagedkv simulate --trace missing.csv
 expect 2 pagedkv simulate --device cuda:99
 expect 2 pagedkv simulate --json no/such/folder/x.json
+expect 0 pagedkv simulate --requests 50 --save-trace saved.jsonl --quiet
+expect 0 pagedkv simulate --trace saved.jsonl --compare --quiet
+expect 0 pagedkv plan --model Llama-3.1-8B --gpu H100 --quiet
+expect 2 pagedkv plan --model Llama-3.1-70B --gpu H100
 for example in engine_loop beam_search prefix_reuse; do expect 0 python "$repo/examples/$example.py"; done
 if [ -n "${PAGEDKV_TRACE_DIR:-}" ]; then
   azure=$PAGEDKV_TRACE_DIR/azure-llm-2023
@@ -32,6 +36,7 @@ if [ -n "${PAGEDKV_TRACE_DIR:-}" ]; then
   expect 0 pagedkv simulate --trace "$azure/AzureLLMInferenceTrace_conv.csv" --step-ms 50 --blocks 4096 --no-verify --json -
   expect 0 pagedkv simulate --trace "$PAGEDKV_TRACE_DIR/mooncake-fast25/conversation_trace.jsonl.gz" --prefix-caching \
     --cache-only --blocks 50000 --json -
+  expect 0 pagedkv reproduce sosp23-figure2 --trace "$PAGEDKV_TRACE_DIR/sharegpt-opt-sosp23/fig2_requests_rate4_900s_seed0.csv"
 else
   echo "skipped: real traces (PAGEDKV_TRACE_DIR is not set)"
 fi

@@ -18,17 +18,12 @@ FIGURE = "sosp23-figure2"
 
 
 @pytest.fixture
-def requests(tmp_path: Path) -> Path:
-    """The paper's requests in a form that is read: the figure needs their lengths alone."""
+def requests() -> Path:
+    """The paper's requests."""
     folder = os.environ.get("PAGEDKV_TRACE_DIR")
     if not folder:
         pytest.skip("PAGEDKV_TRACE_DIR is not set: the data of this test is no part of the repository")
-    rows = (Path(folder) / "sharegpt-opt-sosp23" / "fig2_requests_rate4_900s_seed0.csv").read_text().splitlines()
-    file = tmp_path / "fig2.csv"
-    lengths = [row.split(",", 1)[1] for row in rows[1:]]
-    written = ["TIMESTAMP,ContextTokens,GeneratedTokens", *(f"2023-11-16 18:00:00,{pair}" for pair in lengths)]
-    file.write_text("\n".join(written), encoding="ascii")
-    return file
+    return Path(folder) / "sharegpt-opt-sosp23" / "fig2_requests_rate4_900s_seed0.csv"
 
 
 def test_the_figure(run: Run, requests: Path, tmp_path: Path) -> None:

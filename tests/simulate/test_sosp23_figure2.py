@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pagedkv.simulate import Workload
+from pagedkv.simulate import Workload, read_trace
 from pagedkv.simulate.sosp23_figure2 import POOL, PRINTED, REQUESTS, TOLERANCE, Figure2
 
 from .runs import workload
@@ -19,8 +19,8 @@ ORACLE_NAMES = {"token_states": "token"}
 
 def requests(traces: Path) -> Workload:
     """The lengths alone: all are there at step 0."""
-    rows = np.loadtxt(traces / TRACE, delimiter=",", skiprows=1, usecols=(1, 2)).astype(np.int64)
-    return Workload(rows[:, 0].copy(), rows[:, 1].copy())
+    read = read_trace(traces / TRACE).workload
+    return Workload(read.prompt, read.output)
 
 
 def test_the_pool_is_the_papers(oracle: dict[str, Any]) -> None:
