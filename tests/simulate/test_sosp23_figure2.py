@@ -20,7 +20,7 @@ ORACLE_NAMES = {"token_states": "token"}
 def requests(traces: Path) -> Workload:
     """The lengths alone: all are there at step 0."""
     read = read_trace(traces / TRACE).workload
-    return Workload(read.prompt, read.output)
+    return Workload(read.prompt_tokens, read.output_tokens)
 
 
 def test_the_pool_is_the_papers(oracle: dict[str, Any]) -> None:
