@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from pagedkv.cli.files import keep_apart
-from pagedkv.cli.output import show
-from pagedkv.cli.quantities import whole
-
-
-def _whole(metavar: str, help: str) -> Any:
-    return typer.Option(parser=whole, metavar=metavar, help=help)
-
-
-def _text(metavar: str, help: str) -> Any:
-    return typer.Option(metavar=metavar, help=help)
-
-
-def _flag(names: str, help: str) -> Any:
-    return typer.Option(names, help=help)
+from pagedkv.cli.options import flag_option, text_option, whole_option
+from pagedkv.cli.output import deliver
 
 
 def plan(
-    model: Annotated[str, _text("PATH|NAME", "A config.json, its folder, or a model that is known by name.")],
-    gpu: Annotated[str | None, _text("NAME", "A GPU that is known by name, such as H100.")] = None,
-    gpu_memory: Annotated[str | None, _text("SIZE", "Memory of one GPU, such as 80GiB, instead of --gpu.")] = None,
-    weights: Annotated[
-        str | None, _text("SIZE", "The whole model's weights.  [default: parameters x bytes, where they are known]")
+    model: Annotated[str, text_option("PATH|NAME", "A config.json, its folder, or a model that is known by name.")],
+    gpu: Annotated[str | None, text_option("NAME", "A GPU that is known by name, such as H100.")] = None,
+    gpu_memory: Annotated[
+        str | None, text_option("SIZE", "Memory of one GPU, such as 80GiB, instead of --gpu.")
     ] = None,
-    weight_dtype: Annotated[str | None, _text("NAME", "The weights' format.  [default: the config's]")] = None,
-    tensor_parallel: Annotated[int, _whole("N", "GPUs that share the model.")] = 1,
-    utilization: Annotated[str, _text("SHARE", "Share of a GPU's memory that is used.")] = "0.9",
-    reserve: Annotated[str, _text("SIZE", "Kept free on each GPU: activations, graphs, the framework.")] = "0",
-    block_size: Annotated[int, _whole("TOKENS", "Tokens a block.")] = 16,
-    kv_dtype: Annotated[str | None, _text("NAME", "The cache's format, such as fp8.  [default: the config's]")] = None,
-    kv_scales: Annotated[bool, _flag("--kv-scales", "8-bit caches: a float32 scale a token and head.")] = False,
+    weights: Annotated[
+        str | None,
+        text_option("SIZE", "The whole model's weights.  [default: parameters x bytes, where they are known]"),
+    ] = None,
+    weight_dtype: Annotated[str | None, text_option("NAME", "The weights' format.  [default: the config's]")] = None,
+    tensor_parallel: Annotated[int, whole_option("N", "GPUs that share the model.")] = 1,
+    utilization: Annotated[str, text_option("SHARE", "Share of a GPU's memory that is used.")] = "0.9",
+    reserve: Annotated[str, text_option("SIZE", "Kept free on each GPU: activations, graphs, the framework.")] = "0",
+    block_size: Annotated[int, whole_option("TOKENS", "Tokens a block.")] = 16,
+    kv_dtype: Annotated[
+        str | None, text_option("NAME", "The cache's format, such as fp8.  [default: the config's]")
+    ] = None,
+    kv_scales: Annotated[bool, flag_option("--kv-scales", "8-bit caches: a float32 scale a token and head.")] = False,
     lengths: Annotated[
         str | None,
-        _text("LIST", "Lengths in tokens, as 1k,2k,5000.  [default: 1k to 128k or the model's longest]"),
+        text_option("LIST", "Lengths in tokens, as 1k,2k,5000.  [default: 1k to 128k or the model's longest]"),
     ] = None,
     catalog: Annotated[
-        list[str] | None, _text("FILE", "More GPUs and models, in TOML or JSON; may be given several times.")
+        list[str] | None, text_option("FILE", "More GPUs and models, in TOML or JSON; may be given several times.")
     ] = None,
-    trace: Annotated[str | None, _text("FILE", "Simulate this trace in the pool that was found.")] = None,
-    limit: Annotated[int | None, _whole("N", "Trace: only its first N requests.")] = None,
+    trace: Annotated[str | None, text_option("FILE", "Simulate this trace in the pool that was found.")] = None,
+    limit: Annotated[int | None, whole_option("N", "Trace: only its first N requests.")] = None,
     step_ms: Annotated[
-        str | None, _text("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
+        str | None, text_option("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
     ] = None,
-    max_seqs: Annotated[int | None, _whole("N", "Trace: most requests that run at once.")] = None,
-    prefix_caching: Annotated[bool, _flag("--prefix-caching", "Trace: look prompts up in what was stored.")] = False,
-    strict: Annotated[bool, _flag("--strict", "Trace: the first bad row is an error.")] = False,
+    max_seqs: Annotated[int | None, whole_option("N", "Trace: most requests that run at once.")] = None,
+    prefix_caching: Annotated[
+        bool, flag_option("--prefix-caching", "Trace: look prompts up in what was stored.")
+    ] = False,
+    strict: Annotated[bool, flag_option("--strict", "Trace: the first bad row is an error.")] = False,
     json: Annotated[
-        str | None, _text("FILE", "Write the plan as JSON; - is standard output, in the dashboard's place.")
+        str | None, text_option("FILE", "Write the plan as JSON; - is standard output, in the dashboard's place.")
     ] = None,
-    quiet: Annotated[bool, _flag("--quiet", "Print the closing line only.")] = False,
+    quiet: Annotated[bool, flag_option("--quiet", "Print the closing line only.")] = False,
 ) -> None:
     """Plan capacity: KV bytes a token, the pool beside the weights, the sequences that fit; with a trace, simulated.
 
@@ -64,8 +57,6 @@ def plan(
     # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
     from pagedkv.cli.plan_run import run_plan
     from pagedkv.cli.plan_setup import PlanOptions, prepare_plan
-    from pagedkv.cli.simulation_run import EXIT_CODES
-    from pagedkv.report.document import JsonFile
     from pagedkv.report.plan import plan_dashboard
 
     options = PlanOptions(
@@ -90,15 +81,6 @@ def plan(
         strict=strict,
     )
     keep_apart({"--trace": trace}, {"--json": json})
-    target = None if json is None else JsonFile(json)
-    to_stdout = target is not None and target.is_stdout
-    try:
-        document = run_plan(prepare_plan(options), show_progress=not (quiet or to_stdout))
-    except BaseException:
-        if target is not None:
-            target.discard()
-        raise
-    show(plan_dashboard(document), quiet=quiet, json_on_stdout=to_stdout)
-    if target is not None:
-        target.write(document)
-    raise typer.Exit(EXIT_CODES[document["outcome"]])
+    deliver(
+        lambda progress: run_plan(prepare_plan(options), show_progress=progress), plan_dashboard, json=json, quiet=quiet
+    )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pagedkv.cli.files import keep_apart
-from pagedkv.cli.output import show
+from pagedkv.cli.output import deliver
 from pagedkv.errors import InvalidArgumentError
 
 FIGURES = ("sosp23-figure2",)
@@ -27,22 +27,9 @@ def reproduce(
     Exit code: 0 PASS, 1 FAIL (too far from the paper), 2 bad input, 130 interrupted.
     """
     from pagedkv.cli.reproduce_run import run_figure2
-    from pagedkv.cli.simulation_run import EXIT_CODES
-    from pagedkv.report.document import JsonFile
     from pagedkv.report.reproduction import reproduction_report
 
     if figure not in FIGURES:
         raise InvalidArgumentError(f"figure {figure!r} is not known; give one of {', '.join(FIGURES)}")
     keep_apart({"--trace": trace}, {"--json": json})
-    target = None if json is None else JsonFile(json)
-    on_stdout = target is not None and target.is_stdout
-    try:
-        document = run_figure2(trace, show_progress=not (quiet or on_stdout))
-    except BaseException:
-        if target is not None:
-            target.discard()
-        raise
-    show(reproduction_report(document), quiet=quiet, json_on_stdout=on_stdout)
-    if target is not None:
-        target.write(document)
-    raise typer.Exit(EXIT_CODES[document["outcome"]])
+    deliver(lambda progress: run_figure2(trace, show_progress=progress), reproduction_report, json=json, quiet=quiet)
