@@ -6,12 +6,12 @@ Numbers with a point come as Decimal: a float would round times, and "1e99999999
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from typing import Any
 
 from pagedkv.arguments import INT32_MAX
-from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, TraceRows, shown
+from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, TraceRows, no_tokens, shown
 
 TICKS_PER_MS = TICKS_PER_SECOND // 1000
 LATEST = 2**52  # ms; in ticks it is still within 64 bits
@@ -50,9 +50,26 @@ def is_count(value: Any) -> bool:
     return type(value) is int and abs(value) <= INT32_MAX
 
 
-def no_count(value: Any) -> str:
-    """Return why a value is no number of tokens."""
-    return f"is {said(value)}, not a number of tokens up to {INT32_MAX}"
+def has_columns(rows: TraceRows, row: int, fields: dict[str, Any], names: Iterable[str]) -> bool:
+    """Whether a row has these columns; of one that lacks some `rows` knows the first."""
+    for name in names:
+        if name not in fields:
+            rows.reject(row, name, "is missing")
+            return False
+    return True
+
+
+def has_tokens(rows: TraceRows, row: int, fields: dict[str, Any], names: Iterable[str]) -> bool:
+    """Whether these columns hold numbers of tokens above 0; of a row where one does not `rows` knows."""
+    for name in names:
+        count = fields[name]
+        if not is_count(count):
+            rows.reject(row, name, f"is {said(count)}, not a number of tokens up to {INT32_MAX}")
+            return False
+        if count <= 0:
+            rows.drop(row, name, no_tokens(count))
+            return False
+    return True
 
 
 def wrong_ids(ids: Any, prompt: int, wanted: int, tokens_per_id: int) -> str:

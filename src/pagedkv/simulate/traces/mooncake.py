@@ -14,14 +14,14 @@ import numpy as np
 from pagedkv.simulate.identities import IdentityRows
 from pagedkv.simulate.traces.json_rows import (
     TICKS_PER_MS,
-    is_count,
-    no_count,
+    has_columns,
+    has_tokens,
     read_object,
     said,
     ticks_of,
     wrong_ids,
 )
-from pagedkv.simulate.traces.rows import Trace, TraceRows, no_tokens
+from pagedkv.simulate.traces.rows import Trace, TraceRows
 from pagedkv.simulate.traces.source import TraceSource, lines_of
 
 TOKENS_PER_ID = 512
@@ -78,24 +78,15 @@ class Mooncake:
 
     def _read_row(self, row: int, line: str, rows: TraceRows, identities: IdentityRows) -> None:
         fields = read_object(line, row, self.columns[0], rows)
-        if fields is None:
+        if fields is None or not has_columns(rows, row, fields, self.columns):
             return
-        for name in self.columns:
-            if name not in fields:
-                rows.reject(row, name, "is missing")
-                return
         time, prompt, output, ids = (fields[name] for name in self.columns)
         ticks = ticks_of(time, TICKS_PER_MS)
         if ticks is None:
             rows.reject(row, self.columns[0], f"is {said(time)}, not a time in milliseconds")
             return
-        for name, count in ((self.columns[1], prompt), (self.columns[2], output)):
-            if not is_count(count):
-                rows.reject(row, name, no_count(count))
-                return
-            if count <= 0:
-                rows.drop(row, name, no_tokens(count))
-                return
+        if not has_tokens(rows, row, fields, self.columns[1:3]):
+            return
         reason = wrong_ids(ids, prompt, -(-prompt // TOKENS_PER_ID), TOKENS_PER_ID)
         if reason:
             rows.reject(row, self.columns[3], reason)

@@ -16,9 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from pagedkv.simulate.traces.json_rows import TICKS_PER_MS, is_count, no_count, read_json, read_object, said, ticks_of
+from pagedkv.simulate.traces.json_rows import (
+    TICKS_PER_MS,
+    has_columns,
+    has_tokens,
+    read_json,
+    read_object,
+    said,
+    ticks_of,
+)
 from pagedkv.simulate.traces.own_contents import OwnContents
-from pagedkv.simulate.traces.rows import Trace, TraceRows, no_tokens
+from pagedkv.simulate.traces.rows import Trace, TraceRows
 from pagedkv.simulate.traces.source import TraceSource, lines_of
 
 VERSION = 1
@@ -98,21 +106,13 @@ class _Reader:
 
     def _read_row(self, row: int, fields: dict[str, Any]) -> None:
         rows = self._rows
-        for name in (PROMPT, OUTPUT):
-            if name not in fields:
-                rows.reject(row, name, "is missing")
-                return
+        if not has_columns(rows, row, fields, (PROMPT, OUTPUT)):
+            return
         ticks = self._ticks(row, fields)
         if ticks is None:
             return
-        for name in (PROMPT, OUTPUT):
-            count = fields[name]
-            if not is_count(count):
-                rows.reject(row, name, no_count(count))
-                return
-            if count <= 0:
-                rows.drop(row, name, no_tokens(count))
-                return
+        if not has_tokens(rows, row, fields, (PROMPT, OUTPUT)):
+            return
         prompt, output = fields[PROMPT], fields[OUTPUT]
         entry = self.contents.entry(row, fields, ticks, prompt)
         if entry is not None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedkv.simulate.identities import IdentityRows, PromptIdentities
-from pagedkv.simulate.traces.json_rows import is_count, no_count, read_json, said, ticks_of, wrong_ids
-from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, TraceRows, no_tokens
+from pagedkv.simulate.traces.json_rows import has_columns, has_tokens, read_json, said, ticks_of, wrong_ids
+from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, TraceRows
 
 DEEPEST = 16  # sub-agents inside sub-agents
 LARGEST_BLOCK = 1 << 20
@@ -76,22 +76,15 @@ class SessionReader:
         if not isinstance(request, dict) or "requests" in request:
             rows.reject(row, "requests", f"has {said(request)}, not a request, or sub-agents {DEEPEST} deep")
             return
-        for name in ("t", "in", "out", "hash_ids"):
-            if name not in request:
-                rows.reject(row, name, "is missing")
-                return
+        if not has_columns(rows, row, request, ("t", "in", "out", "hash_ids")):
+            return
         time, prompt, output, ids = (request[name] for name in ("t", "in", "out", "hash_ids"))
         ticks = ticks_of(time, TICKS_PER_SECOND)
         if ticks is None or ticks < 0:
             rows.reject(row, "t", f"is {said(time)}, not a time in seconds from 0")
             return
-        for name, count in (("in", prompt), ("out", output)):
-            if not is_count(count):
-                rows.reject(row, name, no_count(count))
-                return
-            if count <= 0:
-                rows.drop(row, name, no_tokens(count))
-                return
+        if not has_tokens(rows, row, request, ("in", "out")):
+            return
         size = self._identities.tokens_per_id
         reason = wrong_ids(ids, prompt, prompt // size, size)
         if reason:
