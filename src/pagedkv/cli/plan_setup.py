@@ -8,7 +8,6 @@ from pathlib import Path
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.cli.files import exists
 from pagedkv.cli.quantities import share, token_lengths
-from pagedkv.cli.simulation_load import SyntheticOptions
 from pagedkv.cli.simulation_setup import Setup, SimulateOptions, prepare
 from pagedkv.dtypes import dtype_of
 from pagedkv.errors import InvalidArgumentError
@@ -141,31 +140,14 @@ def _simulation(options: PlanOptions, plan: Plan) -> Setup | None:
     return prepare(
         SimulateOptions(
             trace=options.trace,
-            format=None,
-            synthetic=SyntheticOptions(),
-            save_trace=None,
-            closed_loop=False,
-            pool_size=None,
             blocks=plan.blocks,
             block_size=plan.layout.block_size,
             token_bytes=plan.layout.token_bytes,
-            max_seq_len=None,
-            concurrency=None,
-            completions=None,
-            samples=1,
-            beam_width=1,
-            beam_survival=None,
-            seed=None,
             limit=options.limit,
             step_ms=options.step_ms,
             max_seqs=options.max_seqs,
-            admission="grow",
-            watermark="0",
             prefix_caching=options.prefix_caching,
-            cache_only=False,
-            compare=False,
             device="null",
             strict=options.strict,
-            verify=None,
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
@@ -26,33 +26,33 @@ WAS_SORTED = "the trace is not sorted by time; it was sorted, equal times in fil
 class SimulateOptions:
     """The options as they were given; None: not given."""
 
-    trace: str | None
-    format: str | None
-    synthetic: SyntheticOptions
-    save_trace: str | None
-    closed_loop: bool
-    pool_size: str | None
-    blocks: int | None
-    block_size: int | None
-    token_bytes: int
-    max_seq_len: int | None
-    concurrency: int | None
-    completions: int | None
-    samples: int
-    beam_width: int
-    beam_survival: str | None
-    seed: int | None
-    limit: int | None
-    step_ms: str | None
-    max_seqs: int | None
-    admission: str
-    watermark: str
-    prefix_caching: bool
-    cache_only: bool
-    compare: bool
-    device: str
-    strict: bool
-    verify: bool | None
+    trace: str | None = None
+    format: str | None = None
+    synthetic: SyntheticOptions = field(default_factory=SyntheticOptions)
+    save_trace: str | None = None
+    closed_loop: bool = False
+    pool_size: str | None = None
+    blocks: int | None = None
+    block_size: int | None = None
+    token_bytes: int = 512
+    max_seq_len: int | None = None
+    concurrency: int | None = None
+    completions: int | None = None
+    samples: int = 1
+    beam_width: int = 1
+    beam_survival: str | None = None
+    seed: int | None = None
+    limit: int | None = None
+    step_ms: str | None = None
+    max_seqs: int | None = None
+    admission: str = "grow"
+    watermark: str = "0"
+    prefix_caching: bool = False
+    cache_only: bool = False
+    compare: bool = False
+    device: str = "auto"
+    strict: bool = False
+    verify: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
