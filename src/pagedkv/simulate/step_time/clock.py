@@ -19,13 +19,14 @@ Seconds = NDArray[np.float64]
 class Clock:
     """Starts at 0 seconds. A request has its first token at the end of the step that stores the last of its prompt.
 
-    steps: counted steps; busy: seconds in them; the rest of `now` nobody was there. Modifies itself; no stream.
+    steps: counted steps; busy: seconds in them; end: of the last one. Modifies itself; no stream.
     """
 
     def __init__(self, model: StepTime) -> None:
         self.model = model
         self.now = 0.0
         self.busy = 0.0
+        self.end = 0.0
         self.steps = 0
         self._arrived: dict[int, float] = {}
         self._first: dict[int, float] = {}
@@ -39,6 +40,7 @@ class Clock:
         """A step of this work has run; the prompts of `started` are whole, perhaps not for the first time."""
         seconds = self.model.seconds(work)
         self.now += seconds
+        self.end = self.now
         self.busy += seconds
         self.steps += 1
         for request in started:
@@ -63,7 +65,7 @@ class Clock:
         arrival, first, end, tokens = records.T
         several = tokens > 1
         return {
-            "total_seconds": self.now,
+            "total_seconds": self.end,
             "busy_seconds": self.busy,
             "mean_step_seconds": self.busy / self.steps if self.steps else None,
             "requests_per_second": self._rate(len(records)),
@@ -74,7 +76,7 @@ class Clock:
         }
 
     def _rate(self, count: int) -> float | None:
-        return count / self.now if self.now > 0 else None
+        return count / self.end if self.end > 0 else None
 
 
 def _spread(values: Seconds) -> dict[str, float | int] | None:
