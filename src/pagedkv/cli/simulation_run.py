@@ -45,7 +45,15 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
     return document_of(result, setup.trace, device, config, [*setup.notes, *_too_long(result)]) | {
         "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
         "verification": None if result.verification is None else asdict(result.verification),
+        "time": _time(setup, result),
     }
+
+
+def _time(setup: Setup, result: SimulationResult) -> dict[str, Any] | None:
+    """Return the modeled seconds and the model; after the run, a fit knows what lay beyond its measured steps."""
+    if setup.load.step_time is None:
+        return None
+    return {"model": setup.load.step_time.described(), "figures": result.seconds}
 
 
 def _with_systems(document: Document, setup: Setup, result: SimulationResult, *, show_progress: bool) -> Document:
@@ -82,6 +90,7 @@ def document_of(
         "rejections": [],
         "trace": None if trace is None else trace_facts(trace),
         "verification": None,
+        "time": None,
         "failures": list(result.failures),
         "notes": notes,
     }
