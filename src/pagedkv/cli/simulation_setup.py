@@ -25,6 +25,7 @@ CONCURRENCY = 8
 COMPLETIONS = 100
 SEED = 42
 TOKEN_BYTES = 512
+MODELED = "seconds come from a model of a step, not from a measurement; blocks and steps are the manager's own"
 WAS_SORTED = "the trace is not sorted by time; it was sorted, equal times in file order"
 
 
@@ -209,7 +210,7 @@ def _wanted(load: Load, *, base_case: bool) -> int | None:
 
 
 def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
-    notes = []
+    notes = [] if options.step_time is None else [MODELED]
     if trace is not None and options.seed is not None and options.beam_width == 1:
         notes.append("--seed has no effect: a trace is replayed, not drawn")
     if trace is not None and options.prefix_caching and not trace.workload.tells_contents:
