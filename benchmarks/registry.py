@@ -8,6 +8,7 @@ from benchmarks import (
     eviction_pressure,
     free_scattered,
     import_cost,
+    planner,
     pool_build,
     prefix_memory,
     prefix_reuse,
@@ -30,5 +31,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     pool_build.BENCHMARK,
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
+    planner.BENCHMARK,
     trace_reading.BENCHMARK,
 )
