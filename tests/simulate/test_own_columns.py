@@ -13,6 +13,7 @@ from pagedkv.simulate.traces import own, source
 
 from .test_trace_reading import outcome
 
+CHUNK = 1500
 TIMES = st.sampled_from(
     ["0", "3", "3.5", "10.0001", "10.00001", "99999999999.9999", "7e0", "-1", "-0.0", '"3"', "true", "null", "NaN"]
     + ["562949953421311", "562949953421312", "123456789012.5", "9" * 30, "0.99999"]
@@ -43,12 +44,11 @@ LINES = [
 
 
 @st.composite
-def own_rows(draw: st.DrawFn, ids: bool) -> list[str]:
+def own_rows(draw: st.DrawFn, ids: bool, timed: bool) -> list[str]:
     """Rows of which most can be used, and a few that nobody can."""
     rows: list[str] = []
-    timed = draw(st.booleans())
     for place in range(draw(st.integers(1, 12))):
-        odd = draw(st.integers(0, 9))
+        odd = draw(st.integers(0, 30))
         if odd == 0:
             rows.append(draw(st.sampled_from(LINES)))
             continue
@@ -72,21 +72,81 @@ def own_rows(draw: st.DrawFn, ids: bool) -> list[str]:
     return rows
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), ids=st.booleans(), strict=st.booleans(), crlf=st.booleans(), chunk=st.integers(1, 400))
-def test_columns_of_our_own_rows_are_what_single_lines_give(
-    tmp_path: Path, data: st.DataObject, ids: bool, strict: bool, crlf: bool, chunk: int
-) -> None:
-    file = tmp_path / "trace"
+def both_ways(file: Path, rows: list[str], *, ids: bool, strict: bool, end: str = "\n") -> tuple[object, object]:
+    """What columns and what single lines give. The first row, before which nothing is decided, fills a chunk alone."""
     header = '{"pagedkv_trace": 1, "tokens_per_id": 4}' if ids else '{"pagedkv_trace": 1}'
-    rows = [header, *data.draw(own_rows(ids))]
-    file.write_bytes((("\r\n" if crlf else "\n").join(rows) + "\n").encode())
+    file.write_bytes((end.join([header, *rows]) + end).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "CHUNK", chunk)  # the chunk of the header is read line by line
         patch.setattr(own._Reader, "_read_plain", lambda *_: False)
         fast = outcome(file, strict=strict)
         patch.setattr(own._Reader, "_read_columns", lambda *_: False)
-        assert outcome(file, strict=strict) == fast
+        return fast, outcome(file, strict=strict)
+
+
+def first_row(*, timed: bool, ids: bool) -> str:
+    time, known = '"arrival_ms": 0, ' if timed else "", ', "hash_ids": [3, 1]' if ids else ""
+    return f'{{{time}"prompt_tokens": 8, "output_tokens": 1{known}, "more": "{"x" * CHUNK}"}}'
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(),
+    ids=st.booleans(),
+    timed=st.booleans(),
+    strict=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n"]),
+    chunk=st.sampled_from([1, 200, CHUNK, CHUNK]),
+)
+def test_columns_are_what_single_lines_give(
+    tmp_path: Path, data: st.DataObject, ids: bool, timed: bool, strict: bool, end: str, chunk: int
+) -> None:
+    rows = [first_row(timed=timed, ids=ids), *data.draw(own_rows(ids, timed))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "CHUNK", chunk)
+        fast, single = both_ways(tmp_path / "trace", rows, ids=ids, strict=strict, end=end)
+    assert fast == single
+
+
+def row(time: str = "5", prompt: int = 9, more: str = "") -> str:
+    return f'{{"arrival_ms": {time}, "prompt_tokens": {prompt}, "output_tokens": 1{more}}}'
+
+
+PREFIX = ', "prefix": 1, "prefix_tokens": '
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row()[:-1] + ', "x": [{"y": 1}', '{"y": 2}]}', f"{row()},{row()}"],  # three objects, in other lines
+        [row()[:-1], '"x": 1}', f"{row()},{row()}"],
+        [row("3.00019"), row("4.0001"), row("4.00019999999999999999")],  # rounded down to a tick
+        [row("0.29"), row("1.1503"), row("99999999999.9999")],  # whose product is not exact
+        [row("0", 9, ', "session": true'), row("0", 10, ', "session": 1')],
+        [row(), row("6", 12), row("7", 14, ', "session": 1'), row("8", 16), row("9", 18, ', "session": 1')],
+        [row("6", 12, ', "session": 1'), row("5", 16, ', "session": 1'), row("7", 30, ', "session": 1')],
+        [row("6", 12, ', "session": 1'), row("7", 12, ', "session": 1'), row("7", 13, ', "session": 1')],
+        [row("6", 12, f', "session": 1{PREFIX}4'), row("7", 13, f', "session": 1{PREFIX}99'), row(more=f"{PREFIX}9")],
+        [row(more=f"{PREFIX}10"), row(more=f"{PREFIX}0"), row(more=f"{PREFIX}1.0")],
+        [row(), row(more=', "hash_ids": [1, 2, 3]'), row(more=', "hash_ids": null')],
+        [row(prompt=2**31), row(prompt=2**31 - 1), row(prompt=2**64)],
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_rows_that_columns_could_get_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], strict: bool
+) -> None:
+    monkeypatch.setattr(source, "CHUNK", CHUNK)
+    some = [first_row(timed=True, ids=False), *rows, row("10", 50, ', "session": 1')]
+    fast, single = both_ways(tmp_path / "trace", some, ids=False, strict=strict)
+    assert fast == single
+
+
+@pytest.mark.parametrize("known", ["[1, -2, 5]", "[1, 2]", "[1, true, 2]", f"[1, {2**63}, 2]", "[[1], 2, 3]", "7"])
+def test_ids_that_columns_could_get_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str) -> None:
+    monkeypatch.setattr(source, "CHUNK", CHUNK)
+    rows = [row(more=f', "hash_ids": {ids}') for ids in ("[1, 2, 9]", known, f"[{2**63}, 9, 1]")]
+    fast, single = both_ways(tmp_path / "trace", [first_row(timed=True, ids=True), *rows], ids=True, strict=False)
+    assert fast == single
 
 
 def test_columns_take_what_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
