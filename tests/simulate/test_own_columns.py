@@ -73,8 +73,9 @@ def own_rows(draw: st.DrawFn, ids: bool, timed: bool) -> list[str]:
 
 
 def both_ways(file: Path, rows: list[str], *, ids: bool, strict: bool, end: str = "\n") -> tuple[object, object]:
-    """What columns and what single lines give. The first row, before which nothing is decided, fills a chunk alone."""
+    """What columns and what single lines give. The first row, before which nothing is decided, ends the first chunk."""
     header = '{"pagedkv_trace": 1, "tokens_per_id": 4}' if ids else '{"pagedkv_trace": 1}'
+    rows = [rows[0].replace("PAD", "x" * (CHUNK + 3 - len(header) - len(rows[0]) - 2 * len(end))), *rows[1:]]
     file.write_bytes((end.join([header, *rows]) + end).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own._Reader, "_read_plain", lambda *_: False)
@@ -85,7 +86,7 @@ def both_ways(file: Path, rows: list[str], *, ids: bool, strict: bool, end: str 
 
 def first_row(*, timed: bool, ids: bool) -> str:
     time, known = '"arrival_ms": 0, ' if timed else "", ', "hash_ids": [3, 1]' if ids else ""
-    return f'{{{time}"prompt_tokens": 8, "output_tokens": 1{known}, "more": "{"x" * CHUNK}"}}'
+    return f'{{{time}"prompt_tokens": 8, "output_tokens": 1{known}, "more": "PAD"}}'
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
