@@ -35,7 +35,7 @@ HEADER = "pagedkv_trace"
 ARRIVAL, PROMPT, OUTPUT = "arrival_ms", "prompt_tokens", "output_tokens"
 
 # Rows as `--save-trace` writes them where nothing is known of the prompts: read without a JSON reader, as they are.
-_TIME = rb"(?:0|[1-9]\d{0,14}+)(?:\.\d{1,4}+)?+"
+_TIME = rb"(?:0|[1-9]\d{0,13}+)(?:\.\d{1,4}+)?+"
 _TOKENS = rb"[1-9]\d{0,8}+"
 _COUNTS = rb'"prompt_tokens": ' + _TOKENS + rb', "output_tokens": ' + _TOKENS + rb"\}\n"
 _TIMED = re.compile(rb'(?:\{"arrival_ms": ' + _TIME + rb", " + _COUNTS + rb")*+")
