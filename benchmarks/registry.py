@@ -12,6 +12,7 @@ from benchmarks import (
     prefix_memory,
     prefix_reuse,
     simulate_trace,
+    simulation_history,
     statistics_cost,
     trace_reading,
 )
@@ -30,5 +31,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     pool_build.BENCHMARK,
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
+    simulation_history.BENCHMARK,
     trace_reading.BENCHMARK,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
@@ -26,7 +25,7 @@ from pagedkv.simulate.figures import (
 )
 from pagedkv.simulate.groups import SINGLE, Groups
 from pagedkv.simulate.histories import Histories
-from pagedkv.simulate.history import LIMITS, History, HistoryRecorder, Limits
+from pagedkv.simulate.history import History, Limits, history_recorder
 from pagedkv.simulate.measure import Recorder, Totals
 from pagedkv.simulate.prompt_histories import PromptHistories
 from pagedkv.simulate.prompt_tokens import PromptTokens
@@ -174,19 +173,9 @@ class Simulation:
             seed=load.seed,
             tokens=tokens,
         )
-        self._history = self._recorded(history) if history else None
+        self._history = history_recorder(load, self.manager, self._arrivals, self._recorder, history)
         watching = (self._verifier, self._sharing, self._history)
         self.scheduler.observers += [one for one in watching if one is not None]
-
-    def _recorded(self, history: Limits | Literal[True]) -> HistoryRecorder:
-        workload = self.load.workload
-        requests = None if workload is None else len(workload)
-        limits = LIMITS if history is True else history
-        recorder = HistoryRecorder(
-            self.manager, self._arrivals, requests=requests, group_size=self.load.groups.size, limits=limits
-        )
-        self._recorder.on_rows = recorder.add_rows
-        return recorder
 
     def _histories(self, tokens: RequestTokens | None) -> Histories | PromptHistories | None:
         """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""

@@ -21,19 +21,24 @@ FREE, CACHED, PENDING, SHARED = -1, -2, -3, -4
 
 
 class BlockMap:
-    """Samples block states. group_size: sequences a request; limits: most blocks and moments that are kept.
+    """Samples block states. group_size: sequences a request; blocks, moments: most that are kept.
 
-    Reads the manager, modifies only itself; no stream. Cost: one read of the page tables a sampled moment, of which
-    there are O(moments x log(steps)).
+    steps: how many there will be at least. The first moments are then no closer than the last, which keeps the same
+    ones and costs less; a run that is stopped before has fewer. Reads the manager, modifies only itself; no stream.
+    Cost: one read of the page tables a sampled moment, of which there are O(moments x log(steps)).
     """
 
-    def __init__(self, manager: KVCacheManager, group_size: int, *, blocks: int = 256, moments: int = 400) -> None:
+    def __init__(
+        self, manager: KVCacheManager, group_size: int, *, blocks: int = 256, moments: int = 400, steps: int = 0
+    ) -> None:
         self._manager = manager
         self._group_size = group_size
         self._cells = np.full((moments, min(blocks, manager.num_blocks)), FREE, dtype=np.int32)
         self._shift = 0  # block stride as a power of two: a mask finds its multiples
         self._steps: list[int] = []
         self._stride = 1
+        while -(-steps // self._stride) > moments:
+            self._stride *= 2
         self.next = 0  # the counted step, from 0, of the next moment
 
     def add(self, counted: int, step: int, ids: NDArray[np.int64], ever_used: int, *, shared: bool) -> None:
@@ -82,12 +87,13 @@ class BlockMap:
 
     def _read_free(self, cells: NDArray[np.int32]) -> None:
         """Tell apart the blocks that no sequence has."""
-        state = self._manager.allocator.state
-        for place in np.flatnonzero(cells == FREE).tolist():
-            block = place << self._shift
-            if block >= self._manager.num_blocks:
-                return
-            found = state(block)
+        manager, allocator = self._manager, self._manager.allocator
+        places = np.flatnonzero(cells[: -(-manager.num_blocks >> self._shift)] == FREE)
+        if allocator.num_cached_blocks == allocator.num_free_blocks and not allocator.num_pending_blocks:
+            cells[places] = CACHED
+            return
+        for place in places.tolist():
+            found = allocator.state(place << self._shift)
             if found is BlockState.CACHED:
                 cells[place] = CACHED
             elif found is BlockState.PENDING:
