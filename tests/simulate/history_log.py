@@ -20,11 +20,20 @@ FOUND = ("queried_tokens", "hit_tokens", "evictions")
 
 
 class FullLog(StepLog):
-    """Every measured step with every block's cell and the event counts up to it."""
+    """Every measured step with every block's cell and the event counts up to it; done: requests that completed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: set[int] = set()
+        self._group_size = 1
+
+    def ending(self, seq_ids: Sequence[int]) -> None:
+        self.done |= {seq_id // self._group_size for seq_id in seq_ids}
 
     def measured(self, scheduler: Scheduler) -> None:
         super().measured(scheduler)
         manager, size = scheduler.manager, scheduler.running.group_size
+        self._group_size = size
         stats = manager.get_stats()
         cells: list[int] = []
         owners: list[list[int]] = [[] for _ in range(manager.num_blocks)]
@@ -38,11 +47,12 @@ class FullLog(StepLog):
         self.steps[-1] |= {"requests": requests, "cells": cells, "stored_tokens": stats.stored_tokens}
         self.steps[-1] |= {"completed": scheduler.counters.completed, "rejected": len(scheduler.rejections)}
         self.steps[-1] |= {name: getattr(stats, name) for name in FOUND}
+        self.steps[-1] |= {"seconds": None if scheduler.clock is None else scheduler.clock.now}
 
 
 def recorded(
     blocks: int, block_size: int, load: Load, limits: Limits, *, watermark: int = 0, chunk: int = 5, stop_at: int = -1
-) -> tuple[SimulationResult, list[dict[str, Any]]]:
+) -> tuple[SimulationResult, FullLog]:
     """Run with history and a full log, summed `chunk` steps at a time; stop_at: stop() in this counted step."""
 
     class Log(FullLog):
@@ -55,7 +65,7 @@ def recorded(
     log = Log()
     simulation.scheduler.observers.append(log)
     with mock.patch.object(measure, "CHUNK", chunk):
-        return simulation.run(), log.steps
+        return simulation.run(), log
 
 
 def doubled(amount: int, limit: int, stride: int = 1) -> int:
@@ -65,7 +75,7 @@ def doubled(amount: int, limit: int, stride: int = 1) -> int:
     return stride
 
 
-def series_of(log: list[dict[str, Any]], figures: dict[str, Any], limit: int) -> dict[str, Any]:
+def series_of(log: list[dict[str, Any]], figures: dict[str, Any], limit: int, *, timed: bool) -> dict[str, Any]:
     """The right series."""
     stride = doubled(len(log), limit)
     cuts = [log[start : start + stride] for start in range(0, len(log), stride)]
@@ -73,7 +83,7 @@ def series_of(log: list[dict[str, Any]], figures: dict[str, Any], limit: int) ->
         "steps_per_bucket": stride,
         "first_step": [cut[0]["step"] for cut in cuts],
         "last_step": [cut[-1]["step"] for cut in cuts],
-        "seconds": None,
+        "seconds": [cut[-1]["seconds"] for cut in cuts] if timed else None,
     }
     for name in LEVELS:
         values = [[_level(step, name) for step in cut] for cut in cuts]
@@ -92,17 +102,17 @@ def series_of(log: list[dict[str, Any]], figures: dict[str, Any], limit: int) ->
     return right
 
 
-def spans_of(log: list[dict[str, Any]], output: Sequence[int]) -> list[list[Any]]:
+def spans_of(log: list[dict[str, Any]], done: set[int], requests: int) -> list[list[Any]]:
     """The right running spans of all requests, from who ran in which step."""
     spans: list[list[Any]] = []
-    for request, tokens in enumerate(output):
+    for request in range(requests):
         steps = [step["step"] for step in log if request in step["requests"]]
         firsts = [step for step in steps if step - 1 not in steps]
         lasts = [step for step in steps if step + 1 not in steps]
         for number, (first, last) in enumerate(zip(firsts, lasts, strict=True), start=1):
             how = "preempted"
             if number == len(firsts):
-                how = "completed" if len(steps) == tokens else "stopped" if last == log[-1]["step"] else how
+                how = "completed" if request in done else "stopped" if last == log[-1]["step"] else how
             spans.append([request, first, last, how])
     return spans
 

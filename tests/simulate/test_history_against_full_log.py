@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagedkv.simulate import Groups, Load, SimulationResult
+from pagedkv.simulate.batching import Batching
 from pagedkv.simulate.history import Limits
+from pagedkv.simulate.history.foresight import least_steps
+from pagedkv.simulate.step_time import LinearTime
 
-from .history_log import arrivals_of, doubled, recorded, series_of, spans_of
+from .history_log import FullLog, arrivals_of, doubled, recorded, series_of, spans_of
 from .runs import workload
 
 Log = list[dict[str, Any]]
@@ -39,16 +42,20 @@ REQUESTS = st.lists(st.tuples(st.integers(0, 60), *LENGTHS), min_size=1, max_siz
 )
 
 
+def outputs(requests: Requests) -> list[int]:
+    return [output for _, _, output in requests]
+
+
 def assert_right(
-    result: SimulationResult, log: Log, limits: Limits, output: Sequence[int], blocks: int, *, stride: int
+    result: SimulationResult, log: FullLog, limits: Limits, output: Sequence[int], steps: int | None = None
 ) -> None:
-    """stride: of requests, if nothing doubled it."""
+    """steps: of the run, if it were not stopped."""
     history, figures = result.history, result.figures
     assert history is not None
-    assert history["series"] == series_of(log, figures, limits.buckets)
+    assert history["series"] == series_of(log.steps, figures, limits.buckets, timed=result.seconds is not None)
     assert_sums(history["series"], figures)
-    assert_map(history["block_map"], log, limits, blocks)
-    assert_spans(history["sequences"], log, limits, output, stride=stride)
+    assert_map(history["block_map"], log.steps, limits, len(log.steps) if steps is None else steps)
+    assert_spans(history["sequences"], log, limits, output)
 
 
 def assert_sums(series: dict[str, Any], figures: dict[str, Any]) -> None:
@@ -64,24 +71,27 @@ def assert_sums(series: dict[str, Any], figures: dict[str, Any]) -> None:
     assert sum(series["rejected"]) == (figures["rejected"] if buckets else 0)
 
 
-def assert_map(found: dict[str, Any], log: Log, limits: Limits, blocks: int) -> None:
-    moments = log[:: doubled(len(log), limits.moments)]
-    assert found["step_stride"] == doubled(len(log), limits.moments)
+def assert_map(found: dict[str, Any], log: Log, limits: Limits, steps: int) -> None:
+    """A run that was stopped may have been sampled as for all of its steps, but no less often."""
+    often = found["step_stride"]
+    assert often in {doubled(len(log), limits.moments), doubled(steps, limits.moments)} or len(log) < steps
+    assert doubled(len(log), limits.moments) <= often <= doubled(steps, limits.moments)
+    moments = log[::often]
     assert found["steps"] == [step["step"] for step in moments]
     stride, rows = found["block_stride"], found["blocks"]
-    assert rows == [*range(0, blocks, stride)][: limits.blocks]
     assert stride in [2**power for power in range(8)]
     assert found["cells"] == [[step["cells"][block] for step in moments] for block in rows]
-    for step in moments:  # what is not shown was never used
-        assert set(step["cells"][stride * limits.blocks :]) <= {-1}
-    if len(rows) == blocks:
-        for place, step in enumerate(moments):
-            column = [cells[place] for cells in found["cells"]]
+    for step in moments:
+        assert rows == [*range(0, len(step["cells"]), stride)][: limits.blocks]
+        assert set(step["cells"][stride * limits.blocks :]) <= {-1}  # what is not shown was never used
+        if len(rows) == len(step["cells"]):
+            column = [cells[found["steps"].index(step["step"])] for cells in found["cells"]]
             assert sum(cell >= 0 or cell == -4 for cell in column) == step["used_blocks"]
 
 
-def assert_spans(found: dict[str, Any], log: Log, limits: Limits, output: Sequence[int], *, stride: int) -> None:
-    spans, arrivals = spans_of(log, output), arrivals_of(log)
+def assert_spans(found: dict[str, Any], log: FullLog, limits: Limits, output: Sequence[int]) -> None:
+    spans, arrivals = spans_of(log.steps, log.done, len(output)), arrivals_of(log.steps)
+    stride = -(-len(output) // limits.requests)
     while (
         sum(span[0] % stride == 0 for span in spans) > limits.segments
         or sum(request % stride == 0 for request in arrivals) > limits.requests
@@ -94,6 +104,7 @@ def assert_spans(found: dict[str, Any], log: Log, limits: Limits, output: Sequen
     assert found["arrival_step"] == [arrivals[request] for request in kept]
     assert found["output_tokens"] == [output[request] for request in kept]
     assert found["segments"] == [span for span in spans if span[0] % stride == 0]
+    assert {span[0] for span in spans if span[3] == "completed"} == log.done
 
 
 @given(requests=REQUESTS, stop_at=st.just(-1) | st.integers(0, 30), completions=st.none() | st.integers(1, 6), **POOL)
@@ -111,8 +122,10 @@ def test_single_sequences_with_idle_gaps_and_runs_that_are_stopped(
     load = Load(workload(requests), step_ticks=1, max_seqs=max_seqs, completions=completions)
     watermark = min(watermark, blocks - 1)
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk, stop_at=stop_at)
-    stride = -(-len(requests) // limits.requests)
-    assert_right(result, log, limits, [output for _, _, output in requests], blocks, stride=stride)
+    whole, _ = recorded(blocks, block_size, load, limits, watermark=watermark) if stop_at >= 0 else (result, log)
+    assert_right(result, log, limits, outputs(requests), whole.figures["steps"])
+    for request in log.done:
+        assert sum(request in step["requests"] for step in log.steps) == requests[request][2]
     prompts = [prompt for _, prompt, _ in requests]
     assert result.history is not None
     sequences = result.history["sequences"]
@@ -144,8 +157,7 @@ def test_groups(
     load = Load(workload(requests), step_ticks=1, max_seqs=max_seqs, groups=groups)
     blocks += 4
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
-    stride = -(-len(requests) // limits.requests)
-    assert_right(result, log, limits, [output for _, _, output in requests], blocks, stride=stride)
+    assert_right(result, log, limits, outputs(requests))
 
 
 @given(requests=REQUESTS, prefixes=st.lists(st.integers(0, 2), min_size=10, max_size=10), **POOL)
@@ -167,8 +179,7 @@ def test_prefix_caching(
     load = Load(workload(requests, ids, block_size), step_ticks=1, max_seqs=max_seqs, prefix_caching=True)
     watermark = min(watermark, blocks - 1)
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
-    stride = -(-len(requests) // limits.requests)
-    assert_right(result, log, limits, [output for _, _, output in requests], blocks, stride=stride)
+    assert_right(result, log, limits, outputs(requests))
 
 
 @given(requests=REQUESTS, concurrency=st.integers(1, 4), **POOL)
@@ -185,5 +196,62 @@ def test_a_closed_replay(
     load = Load(workload(requests), closed=True, concurrency=concurrency, max_seqs=max_seqs)
     watermark = min(watermark, blocks - 1)
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
-    stride = -(-len(requests) // limits.requests)
-    assert_right(result, log, limits, [output for _, _, output in requests], blocks, stride=stride)
+    assert_right(result, log, limits, outputs(requests))
+
+
+@given(
+    requests=REQUESTS,
+    tokens=st.integers(1, 24),
+    chunked=st.booleans(),
+    caching=st.booleans(),
+    timed=st.booleans(),
+    **POOL,
+)
+def test_capped_steps_of_modeled_seconds(
+    requests: Requests,
+    tokens: int,
+    chunked: bool,
+    caching: bool,
+    timed: bool,
+    blocks: int,
+    block_size: int,
+    watermark: int,
+    max_seqs: int | None,
+    limits: Limits,
+    chunk: int,
+) -> None:
+    load = Load(
+        workload(requests),
+        step_ticks=None if timed else 1,
+        max_seqs=max_seqs,
+        prefix_caching=caching,
+        batching=Batching(tokens, chunked),
+        step_time=LinearTime(1e-7, 1e-8, 1e-8, 1e-9),
+        timed=timed,
+    )
+    watermark = min(watermark, blocks - 1)
+    result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
+    assert_right(result, log, limits, outputs(requests))
+    assert result.history is not None
+    assert result.seconds is not None
+    assert result.history["series"]["seconds"][-1:] == ([result.seconds["total_seconds"]] if log.steps else [])
+
+
+@given(requests=REQUESTS, longest=st.integers(1, 40), **POOL)
+def test_a_run_takes_no_fewer_steps_than_was_foreseen(
+    requests: Requests,
+    longest: int,
+    blocks: int,
+    block_size: int,
+    watermark: int,
+    max_seqs: int | None,
+    limits: Limits,
+    chunk: int,
+) -> None:
+    watermark = min(watermark, blocks - 1)
+    load = Load(workload(requests), max_seqs=max_seqs, batching=Batching(longest))
+    result, _ = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
+    longest = min(longest, (blocks - watermark) * block_size)
+    assert load.workload is not None
+    least = least_steps(load.workload, pool_tokens=blocks * block_size, longest=longest, max_seqs=load.cap)
+    assert least <= result.figures["steps"]

@@ -105,8 +105,8 @@ class HistoryRecorder(Observer):
         if self._clock is not None:
             self._series.clock(self._clock())
         if counted == self._map.next:
-            ids, shared = scheduler.running.ids, scheduler.stats.saved_blocks > 0
-            self._map.add(counted, step, ids, self._ever_used(scheduler), shared=shared)
+            ids, ever_used = scheduler.running.ids, self._ever_used(scheduler)
+            self._map.add(counted, step, ids, scheduler.stats, ever_used=ever_used)
         self._counted = counted + 1
         self._step = step
 
