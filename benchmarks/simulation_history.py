@@ -8,7 +8,7 @@ from benchmarks.simulate_trace import TRACE
 from pagedkv import OpaqueLayout
 from pagedkv.simulate import Load, Lognormal, PoolSpec, Simulation, SyntheticLoad, Workload, read_trace
 
-TARGET = 1.25
+TARGET = 1.15  # of a real trace; the drawn loads run for a tenth of a second, of which what is fixed is more
 STEP_TICKS = 500_000  # 50 ms
 
 
@@ -21,6 +21,7 @@ class Run:
     blocks: int
     step_ticks: int | None = None
     prefix_caching: bool = False
+    target: Target | None = None
 
     def case(self, *, history: bool) -> Case:
         """Time the run alone: neither reading nor construction."""
@@ -53,8 +54,8 @@ def runs(settings: Settings) -> list[Run]:
     if not settings.tiny and directory is not None and (directory / TRACE).is_file():
         azure = read_trace(str(directory / TRACE)).workload
         found += [
-            Run("Azure conversations, 50 ms a step", azure, 4_096, STEP_TICKS),
-            Run("Azure conversations, all at once", azure, 65_536),
+            Run("Azure conversations, 50 ms a step", azure, 4_096, STEP_TICKS, target=Target(TARGET)),
+            Run("Azure conversations, all at once", azure, 65_536, target=Target(TARGET)),
         ]
     return found
 
@@ -65,7 +66,7 @@ def compared(one: Run, rounds: int) -> Row:
     without, recorded = Spread.of(samples["without"]), Spread.of(samples["with"])
     note = f"CPU {recorded.cpu_min / 1e6:.2f} against {without.cpu_min / 1e6:.2f} s; {rounds} rounds"
     case = f"{one.name}, {one.blocks:,} blocks: with history / without"
-    return Row(case, recorded.cpu_min / without.cpu_min, "x", Target(TARGET), recorded, note)
+    return Row(case, recorded.cpu_min / without.cpu_min, "x", one.target, recorded, note)
 
 
 BENCHMARK = Benchmark("simulation-history", "what a run's history costs", run)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from pagedkv.layout import OpaqueLayout
 from pagedkv.manager import KVCacheManager
 from pagedkv.simulate import Groups, Load, PoolSpec, Simulation
 from pagedkv.simulate.arrivals import Replay
 from pagedkv.simulate.history import HistoryRecorder, Limits
+from pagedkv.simulate.history.foresight import least_steps
 from pagedkv.simulate.measure import Recorder
 from pagedkv.simulate.scheduler import Scheduler
 
@@ -125,3 +128,15 @@ def test_the_clock_is_asked_once_a_step_and_kept_at_the_end_of_a_bucket() -> Non
     scheduler.run()
     measurements.totals()
     assert recorder.result()["series"]["seconds"] == [1.0, 4.0, 8.0]
+
+
+def test_what_a_run_takes_at_least() -> None:
+    def least(requests: list[tuple[int, int, int]], pool_tokens: int | None, max_seqs: int | None = None) -> int:
+        arrival, prompt, output = np.array(requests, dtype=np.int64).reshape(-1, 3).T
+        return least_steps(prompt, output, arrival, pool_tokens=pool_tokens, max_seqs=max_seqs)
+
+    assert least([], 100) == 0
+    assert least([(0, 1, 5)], 100) == 5
+    assert least([(0, 1, 5), (2, 1, 1), (4, 1, 3), (20, 1, 2)], None) == 7 + 2  # an idle gap
+    assert least([(0, 10, 4)] * 10, 46) == 9  # 10 + 11 + 12 + 13 tokens each: ten steps of a full pool, rounded down
+    assert least([(0, 1, 8)] * 6, 1000, max_seqs=2) == 23  # 24, rounded down

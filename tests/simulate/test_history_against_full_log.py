@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pagedkv.manager import KVCacheManager
 from pagedkv.simulate import Groups, Load, SimulationResult
 from pagedkv.simulate.batching import Batching
 from pagedkv.simulate.history import Limits
-from pagedkv.simulate.history.foresight import least_steps
+from pagedkv.simulate.history.setup import foreseen_steps
 from pagedkv.simulate.step_time import LinearTime
 
 from .history_log import FullLog, arrivals_of, doubled, recorded, series_of, spans_of
@@ -237,10 +238,20 @@ def test_capped_steps_of_modeled_seconds(
     assert result.history["series"]["seconds"][-1:] == ([result.seconds["total_seconds"]] if log.steps else [])
 
 
-@given(requests=REQUESTS, longest=st.integers(1, 40), **POOL)
-def test_a_run_takes_no_fewer_steps_than_was_foreseen(
+@given(
+    requests=REQUESTS,
+    longest=st.integers(1, 40),
+    step_ticks=st.none() | st.integers(1, 5),
+    closed=st.booleans(),
+    caching=st.booleans(),
+    **POOL,
+)
+def test_a_run_takes_no_fewer_steps_than_are_foreseen(
     requests: Requests,
     longest: int,
+    step_ticks: int | None,
+    closed: bool,
+    caching: bool,
     blocks: int,
     block_size: int,
     watermark: int,
@@ -248,10 +259,16 @@ def test_a_run_takes_no_fewer_steps_than_was_foreseen(
     limits: Limits,
     chunk: int,
 ) -> None:
+    load = Load(
+        workload(requests),
+        step_ticks=None if closed else step_ticks,
+        closed=closed,
+        concurrency=2 if closed else None,
+        max_seqs=max_seqs,
+        batching=Batching(longest),
+        prefix_caching=caching,
+    )
     watermark = min(watermark, blocks - 1)
-    load = Load(workload(requests), max_seqs=max_seqs, batching=Batching(longest))
+    manager = KVCacheManager(blocks, block_size, watermark=watermark)
     result, _ = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
-    longest = min(longest, (blocks - watermark) * block_size)
-    assert load.workload is not None
-    least = least_steps(load.workload, pool_tokens=blocks * block_size, longest=longest, max_seqs=load.cap)
-    assert least <= result.figures["steps"]
+    assert foreseen_steps(load, manager) <= result.figures["steps"]

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from pagedkv.simulate.workload import Workload
+Integers = NDArray[np.int64]
 
 
-def least_steps(workload: Workload, *, pool_tokens: int, longest: int, max_seqs: int | None) -> int:
-    """Return a lower bound of the counted steps in which single sequences that share nothing all run to their ends.
+def least_steps(
+    prompt: Integers, output: Integers, arrival: Integers, *, pool_tokens: int | None, max_seqs: int | None
+) -> int:
+    """Return a lower bound of the counted steps in which single sequences all run to their ends.
 
-    A request of p + o tokens is stored in o steps at least, with p, p + 1, ... p + o - 1 tokens; a step stores no more
-    than pool_tokens, and runs no more than max_seqs. Those that would store more than `longest` are rejected. Pure.
+    arrival: the steps in which they come, in order. pool_tokens: tokens that the pool holds; None if sequences share
+    any. A request of p + o tokens waits or runs in the o steps from its arrival on, at least; and it is stored in o
+    steps with p, p + 1, ... p + o - 1 tokens, where a step stores no more than pool_tokens and runs no more than
+    max_seqs. Pure.
     """
-    prompt, output = workload.prompt_tokens, workload.output_tokens
-    runs = prompt + output - 1 <= longest
-    prompt, output = prompt[runs].astype(np.float64), output[runs].astype(np.float64)
+    if not len(output):
+        return 0
+    ends = np.maximum.accumulate(arrival + output)
+    begins = np.maximum(arrival, np.concatenate([arrival[:1], ends[:-1]]))
+    bounds = [float(np.maximum(ends - begins, 0).sum())]
     # Floats: the sum of products may pass 64 bits. A bound must not be rounded up.
-    stored = float((prompt * output + output * (output - 1) / 2).sum())
-    bounds = [stored / pool_tokens * (1 - 1e-9), float(output.max(initial=0))]
+    tokens, steps = prompt.astype(np.float64), output.astype(np.float64)
+    if pool_tokens is not None:
+        bounds.append(float((tokens * steps + steps * (steps - 1) / 2).sum()) / pool_tokens * (1 - 1e-9))
     if max_seqs is not None:
-        bounds.append(float(output.sum()) / max_seqs * (1 - 1e-9))
+        bounds.append(float(steps.sum()) / max_seqs * (1 - 1e-9))
     return int(max(bounds))

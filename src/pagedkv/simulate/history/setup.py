@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pagedkv.simulate.history.foresight import least_steps
 from pagedkv.simulate.history.recorder import LIMITS, HistoryRecorder, Limits
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pagedkv.manager import KVCacheManager
     from pagedkv.simulate.arrivals import Arrivals
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.simulator import Load
     from pagedkv.simulate.step_time import Clock
+    from pagedkv.simulate.workload import Workload
 
 
 def history_recorder(
@@ -31,7 +36,7 @@ def history_recorder(
         manager,
         arrivals,
         requests=None if load.workload is None else len(load.workload),
-        steps=_least_steps(load, manager),
+        steps=foreseen_steps(load, manager),
         group_size=load.groups.size,
         clock=None if clock is None else lambda: clock.now,
         limits=LIMITS if history is True else history,
@@ -40,10 +45,24 @@ def history_recorder(
     return recorder
 
 
-def _least_steps(load: Load, manager: KVCacheManager) -> int:
-    """Return 0 where nothing is known: the run may end early, or requests share memory."""
-    if load.workload is None or load.completions is not None or load.prefix_caching or load.groups.size > 1:
+def foreseen_steps(load: Load, manager: KVCacheManager) -> int:
+    """Return 0 where nothing is known: the run may end early, or a request is more than a sequence."""
+    workload = load.workload
+    if workload is None or load.completions is not None or load.groups.size > 1:
         return 0
     size = manager.block_size
     longest = min((manager.num_blocks - manager.watermark) * size, load.batching.longest_prefill)
-    return least_steps(load.workload, pool_tokens=manager.num_blocks * size, longest=longest, max_seqs=load.cap)
+    prompt, output = workload.prompt_tokens, workload.output_tokens
+    runs = prompt + output - 1 <= longest  # the others are rejected
+    pool_tokens = None if load.prefix_caching else manager.num_blocks * size
+    return least_steps(
+        prompt[runs], output[runs], _arrival_steps(load, workload)[runs], pool_tokens=pool_tokens, max_seqs=load.cap
+    )
+
+
+def _arrival_steps(load: Load, workload: Workload) -> NDArray[np.int64]:
+    """Return when requests come at the earliest."""
+    ticks = workload.arrival_ticks
+    if ticks is None or load.step_ticks is None or load.closed:
+        return np.zeros(len(workload), dtype=np.int64)
+    return (ticks - ticks[:1]) // load.step_ticks
