@@ -13,6 +13,7 @@ from pagedkv.simulate import Groups, Load, PoolSpec, Simulation
 from pagedkv.simulate.arrivals import Replay
 from pagedkv.simulate.history import HistoryRecorder, Limits
 from pagedkv.simulate.history.foresight import least_steps
+from pagedkv.simulate.history.sequences import SequenceSpans
 from pagedkv.simulate.measure import Recorder
 from pagedkv.simulate.scheduler import Scheduler
 
@@ -140,3 +141,10 @@ def test_what_a_run_takes_at_least() -> None:
     assert least([(0, 1, 5), (2, 1, 1), (4, 1, 3), (20, 1, 2)], None) == 7 + 2  # an idle gap
     assert least([(0, 10, 4)] * 10, 46) == 9  # 10 + 11 + 12 + 13 tokens each: ten steps of a full pool, rounded down
     assert least([(0, 1, 8)] * 6, 1000, max_seqs=2) == 23  # 24, rounded down
+
+
+def test_the_stride_of_requests_doubles_until_they_fit_though_every_odd_one_was_rejected() -> None:
+    spans = SequenceSpans(None, kept=2)
+    for request in (0, 4, 8):
+        spans.arrived(request, step=request)
+    assert spans.result([1] * 9, [1] * 9, 8)["request"] == [0, 8]

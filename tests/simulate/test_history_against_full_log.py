@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagedkv.manager import KVCacheManager
-from pagedkv.simulate import Groups, Load, SimulationResult
+from pagedkv.simulate import Groups, Load, SimulationResult, base_case_requests
 from pagedkv.simulate.batching import Batching
 from pagedkv.simulate.history import Limits
 from pagedkv.simulate.history.setup import foreseen_steps
@@ -48,15 +48,22 @@ def outputs(requests: Requests) -> list[int]:
 
 
 def assert_right(
-    result: SimulationResult, log: FullLog, limits: Limits, output: Sequence[int], steps: int | None = None
+    result: SimulationResult,
+    log: FullLog,
+    limits: Limits,
+    output: Sequence[int],
+    *,
+    steps: int | None = None,
+    endless: bool = False,
 ) -> None:
-    """steps: of the run, if it were not stopped."""
+    """steps: of the run, if it were not stopped. endless: nobody knew how many requests there would be."""
     history, figures = result.history, result.figures
     assert history is not None
     assert history["series"] == series_of(log.steps, figures, limits.buckets, timed=result.seconds is not None)
     assert_sums(history["series"], figures)
     assert_map(history["block_map"], log.steps, limits, len(log.steps) if steps is None else steps)
-    assert_spans(history["sequences"], log, limits, output)
+    stride = 1 if endless else -(-len(output) // limits.requests)
+    assert_spans(history["sequences"], log, limits, output, stride)
 
 
 def assert_sums(series: dict[str, Any], figures: dict[str, Any]) -> None:
@@ -90,9 +97,8 @@ def assert_map(found: dict[str, Any], log: Log, limits: Limits, steps: int) -> N
             assert sum(cell >= 0 or cell == -4 for cell in column) == step["used_blocks"]
 
 
-def assert_spans(found: dict[str, Any], log: FullLog, limits: Limits, output: Sequence[int]) -> None:
+def assert_spans(found: dict[str, Any], log: FullLog, limits: Limits, output: Sequence[int], stride: int) -> None:
     spans, arrivals = spans_of(log.steps, log.done, len(output)), arrivals_of(log.steps)
-    stride = -(-len(output) // limits.requests)
     while (
         sum(span[0] % stride == 0 for span in spans) > limits.segments
         or sum(request % stride == 0 for request in arrivals) > limits.requests
@@ -124,7 +130,7 @@ def test_single_sequences_with_idle_gaps_and_runs_that_are_stopped(
     watermark = min(watermark, blocks - 1)
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk, stop_at=stop_at)
     whole, _ = recorded(blocks, block_size, load, limits, watermark=watermark) if stop_at >= 0 else (result, log)
-    assert_right(result, log, limits, outputs(requests), whole.figures["steps"])
+    assert_right(result, log, limits, outputs(requests), steps=whole.figures["steps"])
     for request in log.done:
         assert sum(request in step["requests"] for step in log.steps) == requests[request][2]
     prompts = [prompt for _, prompt, _ in requests]
@@ -198,6 +204,24 @@ def test_a_closed_replay(
     watermark = min(watermark, blocks - 1)
     result, log = recorded(blocks, block_size, load, limits, watermark=watermark, chunk=chunk)
     assert_right(result, log, limits, outputs(requests))
+
+
+@given(
+    concurrency=st.integers(1, 6),
+    completions=st.integers(1, 20),
+    seed=st.integers(0, 100),
+    blocks=st.integers(2, 40),
+    limits=LIMITS,
+    chunk=st.integers(1, 99),
+)
+def test_a_load_without_end(
+    concurrency: int, completions: int, seed: int, blocks: int, limits: Limits, chunk: int
+) -> None:
+    load = Load(None, concurrency=concurrency, completions=completions, seed=seed)
+    result, log = recorded(blocks, 16, load, limits, chunk=chunk)
+    drawn = base_case_requests(seed)
+    output = [next(drawn)[1] for _ in range(result.figures["requests"])]
+    assert_right(result, log, limits, output, endless=True)
 
 
 @given(
