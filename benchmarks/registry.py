@@ -13,6 +13,7 @@ from benchmarks import (
     prefix_memory,
     prefix_reuse,
     simulate_trace,
+    simulation_history,
     statistics_cost,
     trace_reading,
 )
@@ -32,5 +33,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
     planner.BENCHMARK,
+    simulation_history.BENCHMARK,
     trace_reading.BENCHMARK,
 )

@@ -1,12 +1,12 @@
 """The JSON document of a run: its shape, its version, and where it is written.
 
 {"schema": 1, "command", "outcome", "versions", "device", "config", "figures", "rejections", "trace", "verification",
- "failures", "notes"}. Names and units of `figures` never change within a schema. No NaN or infinity anywhere.
+ "history", "failures", "notes"}. Names and units of `figures` never change within a schema.
+No NaN or infinity anywhere.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import stat
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.report.json_text import json_text
 
 SCHEMA = 1
 Document: TypeAlias = dict[str, Any]
@@ -65,8 +66,8 @@ class JsonFile:
             self._check()
 
     def write(self, document: Document) -> None:
-        """Write the whole document, two spaces a level, with a final newline."""
-        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        """Write the whole document, two spaces a level, a row of numbers on a line, with a final newline."""
+        text = json_text(document) + "\n"
         if self.is_stdout:
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -27,6 +27,7 @@ from pagedkv.simulate.figures import (
 )
 from pagedkv.simulate.groups import SINGLE, Groups
 from pagedkv.simulate.histories import Histories
+from pagedkv.simulate.history import History, Limits, history_recorder
 from pagedkv.simulate.measure import Recorder, Totals
 from pagedkv.simulate.prompt_histories import PromptHistories
 from pagedkv.simulate.prompt_tokens import PromptTokens
@@ -139,7 +140,7 @@ class SimulationResult:
     """What came out. failures is empty if all checks passed and something completed; interrupted: stop() was called.
 
     too_long: requests that a contiguous reservation of max_seq_len tokens could not hold. seconds: the modeled clock's
-    figures; None without a step-time model.
+    figures; None without a step-time model. history: plain data; None if it was not recorded.
     """
 
     figures: Figures
@@ -151,10 +152,12 @@ class SimulationResult:
     interrupted: bool
     failures: tuple[str, ...]
     seconds: dict[str, Any] | None = None
+    history: History | None = None
 
 
 class Simulation:
-    """A run that is ready to start. verify: write and compare bytes (the device must have them).
+    """A run that is ready to start. verify: write and compare bytes (the device must have them). history: record it,
+    within these limits.
 
     on_progress(ended requests) is called every 4096 steps. Errors: those of the manager and the pool for sizes that
     they refuse. Owns the manager and the pool; `run` may be called once.
@@ -167,6 +170,7 @@ class Simulation:
         *,
         device: str = "null",
         verify: bool = False,
+        history: bool | Limits = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self.spec = spec
@@ -194,7 +198,11 @@ class Simulation:
             batching=load.batching,
             clock=clock,
         )
-        self.scheduler.observers += [one for one in (self._verifier, self._sharing) if one is not None]
+        self._history = history_recorder(
+            load, self.manager, self._arrivals, self._recorder, clock=clock, history=history
+        )
+        watching = (self._verifier, self._sharing, self._history)
+        self.scheduler.observers += [one for one in watching if one is not None]
 
     def _histories(self, tokens: RequestTokens | None) -> Histories | PromptHistories | None:
         """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""
@@ -261,6 +269,7 @@ class Simulation:
             too_long=sum(length - 1 > comparison.max_seq_len for length in self._lengths()),
             interrupted=self._interrupted,
             failures=tuple(failures),
+            history=None if self._history is None else self._history.result(),
             seconds=None if (clock := self.scheduler.clock) is None else clock.figures(counters.completed_tokens),
         )
 

@@ -89,10 +89,9 @@ class ReservationScheduler(StepLoop):
             self._schedule(request, output)
 
     def _measure(self) -> None:
-        saturated = bool(self.waiting)
-        self._recorder.add(self._reserved, self._stored, len(self.places), saturated)
+        self._recorder.add(self._reserved, self._stored, len(self.places), len(self.waiting))
         self.expected += self._expected
-        if saturated:
+        if self.waiting:
             self.saturated_expected += self._expected
 
     def _leave(self, done: Sequence[int]) -> None:
