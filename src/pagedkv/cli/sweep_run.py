@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,14 +74,15 @@ def _check(options: SweepOptions) -> None:
 
 def _workers(options: SweepOptions, missing: int) -> Workers:
     if options.dask is not None:
-        return DaskWorkers(options.dask)
+        workers = DaskWorkers(options.dask)
+        for name in ("distributed", "distributed.client"):  # a lost connection is a row's reason, not a traceback
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        return workers
     return LocalWorkers(min(missing, options.workers or cpus()))
 
 
 def cpus() -> int:
     """Return the CPUs that this process may use."""
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -7,8 +7,10 @@ are taken; certificates come from Dask's own configuration (`distributed.comm.tl
 from __future__ import annotations
 
 import ipaddress
+import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.sweep.workers import Verdict, judge_loss
 
 TIMEOUT = 15  # seconds to the first answer of a scheduler
+ASK_EVERY = 2.0  # seconds
 
 
 class DaskWorkers:
@@ -30,14 +33,22 @@ class DaskWorkers:
         self._killed, self._client = _connect(address)
         # pure: equal jobs of two sweeps are apart, so that one which ends does not cancel the other's.
         self._executor = self._client.get_executor(pure=False)
+        self._threads = 0
+        self._ask_at = 0.0
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        if self._client.status != "running":
+            raise BrokenExecutor("the connection to the scheduler is lost")
         future: Future[Any] = self._executor.submit(function, *arguments)
         return future
 
     def room(self) -> int:
-        # Asked every time: workers come and go. Two a thread: while one runs, the next is on its way.
-        return max(2, 2 * sum(int(threads) for threads in self._client.nthreads().values()))
+        # Asked again and again, since workers come and go. Two a thread: while one runs, the next is on its way.
+        if (now := time.monotonic()) >= self._ask_at and self._client.status == "running":
+            self._ask_at = now + ASK_EVERY
+            with suppress(OSError):  # a scheduler that is gone: what is under way tells
+                self._threads = sum(map(int, self._client.nthreads().values()))
+        return max(2, 2 * self._threads)
 
     def judge(self, error: BaseException) -> Verdict:
         # The scheduler has run it on several workers, and none of them lived.
@@ -85,11 +96,17 @@ def _connect(address: str) -> tuple[type[BaseException], Any]:
             f"Dask's workers need the package distributed ({error}); pip install 'pagedkv[distributed]'"
         ) from error
     connect: Any = distributed.Client
+    security: Any = distributed.Security
+    if address.startswith("tls:") and security().get_connection_args("client").get("ssl_context") is None:
+        raise InvalidArgumentError(
+            f"{address} needs certificates, and Dask's configuration has none; give distributed.comm.tls.ca-file and "
+            "distributed.comm.tls.client.cert and .key"
+        )
     try:
         return KilledWorker, connect(address, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, RuntimeError, TypeError) as error:  # RuntimeError, TypeError: TLS without certificates
+    except (OSError, ValueError) as error:
         raise BackendError(
             name="NO_SCHEDULER",
-            text=f"{error}; start one with `dask scheduler`, and see the docs on TLS",
+            text=f"{error}; start one with `dask scheduler`, and see that its address and its certificates are those",
             call=f"connecting to {address}",
         ) from error

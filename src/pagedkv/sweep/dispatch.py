@@ -109,10 +109,7 @@ class Dispatch:
             self._suspects.append(number)
 
     def _give_up(self, number: int, error: BaseException) -> None:
-        times = self._losses[number]
-        lost = f"its worker was lost {times} times" if times > 1 else "its worker was lost"
-        reason = " ".join(str(error).split()) or type(error).__name__
-        text = f"{lost} (the last time: {reason}); it may need more memory than there is: try fewer workers"
+        text = f"its workers were lost ({_said(error)}); it may need more memory than there is: try fewer workers"
         self._on_end(number, Failure("WorkerLost", text))
 
     def _mend(self, workers: Workers) -> None:
@@ -120,9 +117,9 @@ class Dispatch:
             self._broken = None
             return
         assert self._broken is not None
+        text = f"there are no workers any more ({_said(self._broken)}); run the sweep again once there are"
         for number in (*self._fresh, *self._suspects):
-            self._losses[number] = max(1, self._losses[number])
-            self._give_up(number, self._broken)
+            self._on_end(number, Failure("WorkerLost", text))
         self._fresh.clear()
         self._suspects.clear()
 
@@ -134,3 +131,7 @@ class Dispatch:
             else:
                 future.cancel()
         self._under_way.clear()
+
+
+def _said(error: BaseException | None) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
