@@ -64,11 +64,11 @@ def test_workers_that_never_start_are_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 PARENT = """
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pagedkv.sweep import LocalWorkers
 from sweep.tasks import add
 if __name__ == "__main__":
-    LocalWorkers(1).submit(add, {"a": 1, "notes": sys.argv[1], "held": True})
+    workers = LocalWorkers(1)
+    workers.submit(add, {"a": 1, "notes": sys.argv[1], "held": True})
     import signal
     signal.pause()
 """
@@ -79,8 +79,10 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     path = os.pathsep.join(entry for entry in sys.path if entry)
     program = [sys.executable, "-c", PARENT, str(tmp_path)]
     with subprocess.Popen(program, env=os.environ | {"PYTHONPATH": path}) as parent:
-        wait_for(lambda: len(begun(tmp_path)) == 1)
-        parent.kill()
+        try:
+            wait_for(lambda: len(begun(tmp_path)) == 1)
+        finally:
+            parent.kill()
     worker = begun(tmp_path)[0][1]
     wait_for(lambda: not _runs(worker))
 

@@ -1,0 +1,120 @@
+"""A real Dask scheduler and two worker processes on loopback: results as in a serial run, whoever dies on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pagedkv.cli.sweep_program import simulation_program
+from pagedkv.errors import BackendError, InvalidArgumentError
+from pagedkv.sweep import DaskWorkers, ResultStore, read_sweep, run_sweep
+
+from .tasks import begun, sweep_of, wait_for
+from .test_runner import Inline, spec, sums
+
+distributed = pytest.importorskip("distributed", reason="Dask's workers: pip install 'pagedkv[distributed]'")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+    scheduler: subprocess.Popen[bytes]
+    workers: list[subprocess.Popen[bytes]]
+
+    def kill(self, process: int) -> None:
+        """SIGKILL one of the workers, by the id that it gives itself."""
+        (worker,) = (one for one in self.workers if one.pid == process)
+        worker.kill()
+
+
+def _dask(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with (folder / f"{arguments[0]}.log").open("ab") as log:
+        command = [sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
+        return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, cwd=folder, stdout=log, stderr=log)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    told = folder / "scheduler.json"
+    started = [_dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(told), folder=folder)]
+    try:
+        wait_for(lambda: told.exists() and told.read_text().endswith("}"))
+        address = json.loads(told.read_text())["address"]
+        # Without nannies, which would start a killed one again.
+        started += [_dask("worker", address, "--nthreads", "1", "--no-nanny", folder=folder) for _ in range(2)]
+        with distributed.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        yield Cluster(address, started[0], started[1:])
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_one_of_two_workers_is_killed_and_no_result_is_lost(cluster: Cluster, tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, spec(tmp_path, "held = true", "[1, 2, 3, 4, 5, 6]"))
+
+    def kill() -> None:
+        wait_for(lambda: len({process for _, process in begun(tmp_path)}) == 2)
+        cluster.kill(begun(tmp_path)[0][1])
+        (tmp_path / "go").touch()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    result = run_sweep(sweep, executor=DaskWorkers(cluster.address), store=ResultStore(tmp_path / "results"))
+    killer.join()
+    (lost, dead), *others = begun(tmp_path)
+    assert lost in [a for a, process in others if process != dead], "it was under way, and ran again elsewhere"
+    serial = run_sweep(sweep, executor=Inline())
+    assert sums(result) == sums(serial) == [2, 3, 4, 5, 6, 7]
+    assert [one.document for one in result.outcomes] == [one.document for one in serial.outcomes]
+
+
+def test_simulations_are_equal_to_those_of_a_serial_run(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "spec.toml"
+    file.write_text("[fixed]\ncompletions = 20\n[grid]\nblock-size = [8, 16, 32]\nseed = [1, 2]", encoding="ascii")
+    sweep = read_sweep(file, simulation_program())
+    stores = [ResultStore(tmp_path / name) for name in ("dask", "serial")]
+    result = run_sweep(sweep, executor=DaskWorkers(cluster.address), store=stores[0])
+    serial = run_sweep(sweep, executor=Inline(), store=stores[1])
+    assert len(result.outcomes) == 6
+    assert [one.document for one in result.outcomes] == [one.document for one in serial.outcomes]
+    kept = [{entry.name: entry.read_bytes() for entry in store.folder.iterdir()} for store in stores]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 6
+
+
+def test_a_scheduler_that_dies_ends_the_sweep_with_reasons(cluster: Cluster, tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, spec(tmp_path, "held = true"))
+
+    def kill() -> None:
+        wait_for(lambda: len(begun(tmp_path)) >= 2)
+        cluster.scheduler.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    result = run_sweep(sweep, executor=DaskWorkers(cluster.address))
+    killer.join()
+    assert [one.failure.error for one in result.outcomes if one.failure] == ["WorkerLost"] * 4
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pagedkv.sweep.dask_workers.TIMEOUT", 0.2)
+    with pytest.raises(BackendError, match="NO_SCHEDULER"):
+        DaskWorkers("tcp://127.0.0.1:1")
+
+
+def test_tls_without_certificates_is_told_before_it_connects() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"distributed\.comm\.tls\.ca-file"):
+        DaskWorkers("tls://127.0.0.1:1")
