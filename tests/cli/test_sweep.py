@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pagedkv.cli.sweep_program import simulate_configuration, simulation_options
+from pagedkv.sweep.program import FILE
 
 from .conftest import Run
 from .test_bad_input import assert_refused
@@ -128,14 +129,14 @@ def test_whatever_describes_a_run_can_be_swept() -> None:
     options = simulation_options()
     assert not {"json", "quiet", "save_trace"} & set(options)
     kinds = {name: (option.kind, option.default, option.path) for name, option in options.items()}
-    assert kinds["trace"] == ("text", None, "file")
-    assert kinds["lengths_from"] == ("text", None, "file")
-    assert kinds["block_size"] == ("whole", None, "no")
-    assert kinds["token_bytes"] == ("whole", 512, "no")
-    assert kinds["compare"] == ("flag", False, "no")
-    assert kinds["verify"] == ("flag", None, "no")
-    assert kinds["device"] == ("text", "null", "no")
-    assert kinds["rate"] == ("text", None, "no")
+    assert kinds["trace"] == ("text", None, FILE)
+    assert kinds["lengths_from"] == ("text", None, FILE)
+    assert kinds["block_size"] == ("whole", None, None)
+    assert kinds["token_bytes"] == ("whole", None, None)
+    assert kinds["compare"] == ("flag", False, None)
+    assert kinds["verify"] == ("flag", None, None)
+    assert kinds["device"] == ("text", "null", None)
+    assert kinds["rate"] == ("text", None, None)
 
 
 def test_a_result_has_nothing_of_the_moment_in_it() -> None:

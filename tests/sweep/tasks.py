@@ -14,7 +14,7 @@ from typing import Any
 
 from pagedkv.errors import InvalidArgumentError, TraceError
 from pagedkv.sweep import Option, Program, Sweep, read_sweep
-from pagedkv.sweep.program import Options
+from pagedkv.sweep.program import FILE, FILE_OR_NAME, Options
 
 PATIENCE = 60  # seconds; whoever waits for longer waits in vain
 
@@ -52,8 +52,8 @@ ADDITION = Program(
             Option("notes", "text"),
             Option("held", "flag", False),
             Option("word", "text"),
-            Option("read_from", "text", path="file"),
-            Option("model", "text", path="either"),
+            Option("read_from", "text", path=FILE),
+            Option("model", "text", path=FILE_OR_NAME),
         )
     },
     add,

@@ -6,8 +6,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from pagedkv.cli.sweep_program import simulation_options
 from pagedkv.sweep import Program
 from pagedkv.sweep.keys import content_key
+from pagedkv.sweep.program import resolved
 
 from .tasks import ADDITION, sweep_of
 
@@ -66,3 +68,15 @@ def test_a_folder_counts_by_the_sessions_in_it(tmp_path: Path) -> None:
     assert key(tmp_path, "read-from = 'sessions'") == before
     (folder / "b.json").write_text("{}", encoding="ascii")
     assert key(tmp_path, "read-from = 'sessions'") != before
+
+
+def test_a_file_inside_a_value_counts_with_what_stands_around_it(tmp_path: Path) -> None:
+    program = replace(ADDITION, options=simulation_options())
+    for name, content in (("one", "1,2"), ("renamed", "1,2"), ("other", "1,3")):
+        (tmp_path / name).write_text(content, encoding="ascii")
+    texts = ["fit:one", "fit:renamed", "fit:other", "roofline:one:H100", "roofline:one:H200", "roofline:none:H100"]
+    keys = [key(tmp_path, f"step-time = '{text}'", program) for text in texts]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 5
+    (one,) = sweep_of(tmp_path, "[[also]]\nstep-time = 'roofline:one:H100'", program).configurations
+    assert resolved(program, one) == {"step_time": f"roofline:{tmp_path / 'one'}:H100"}

@@ -6,6 +6,7 @@ The options are read off the command itself: whatever `simulate` learns, a sweep
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
@@ -14,19 +15,20 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from pagedkv.cli.simulate import simulate
 from pagedkv.cli.simulation_cache import check_cache_options, run_cache_document
-from pagedkv.cli.simulation_run import run_document
 from pagedkv.cli.simulation_options import SimulateOptions
+from pagedkv.cli.simulation_run import run_document
 from pagedkv.cli.simulation_setup import prepare
 from pagedkv.report.document import Document
 from pagedkv.simulate import Trace, read_trace
 from pagedkv.sweep import Option, Program
 from pagedkv.sweep.job import package_versions
-from pagedkv.sweep.program import Options, Value
+from pagedkv.sweep.program import FILE, FILE_OR_NAME, Options, Value
 
 T = TypeVar("T")
 
 WRITING = ("save_trace",)  # every configuration would write over the last one's file
 _DEFAULTS: Mapping[str, Value] = {"device": "null"}  # a sweep is about numbers of blocks, not about bytes
+_PATHS = {"step_time": re.compile("fit:(?P<file>.+)|roofline:(?P<either>[^:]+).*", re.DOTALL)}
 _KINDS: dict[type, Literal["whole", "text", "flag"]] = {int: "whole", str: "text", bool: "flag"}
 
 
@@ -69,15 +71,21 @@ def simulation_options() -> Mapping[str, Option]:
         annotated, *extras = get_args(hints[name])
         kinds = [_KINDS[kind] for kind in (annotated, *get_args(annotated)) if kind in _KINDS]
         if name in known and kinds:
-            found[name] = Option(name, kinds[0], _DEFAULTS.get(name, parameter.default), _path(extras[0].metavar))
+            found[name] = Option(
+                name,
+                kinds[0],
+                _DEFAULTS.get(name, parameter.default),
+                _PATHS.get(name) or _path(extras[0].metavar),
+            )
     return found
 
 
-def _path(metavar: str | None) -> Literal["no", "file", "either"]:
+def _path(metavar: str | None) -> re.Pattern[str] | None:
+    """A file by what the help calls the value: FILE, or PATH|NAME."""
     words = (metavar or "").split("|")
     if not {"FILE", "PATH"} & set(words):
-        return "no"
-    return "file" if len(words) == 1 else "either"
+        return None
+    return FILE if len(words) == 1 else FILE_OR_NAME
 
 
 def _leaves(options: Any) -> Iterator[str]:

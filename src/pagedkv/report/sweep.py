@@ -10,12 +10,15 @@ from pagedkv.report.model import Line, Report, Section, Table
 from pagedkv.report.quantities import count, percent
 
 SHOWN_ERRORS = 20
+# Title, names (the first that a run has), how it is said. Seconds are a model's, and so are the columns.
 _FIGURES: tuple[tuple[str, tuple[str, ...], Callable[[Any], str]], ...] = (
     ("completed", ("completed", "requests"), count),  # of the cache alone: all requests
     ("preemptions", ("preemptions",), count),
     ("running", ("mean_running",), lambda mean: f"{mean:.2f}"),
     ("utilization", ("mean_block_utilization",), percent),
     ("waste", ("mean_internal_fragmentation",), percent),
+    ("modeled tokens/s", ("time.output_tokens_per_second",), lambda rate: f"{rate:,.1f}"),
+    ("modeled TTFT p95", ("time.time_to_first_token_seconds.p95",), lambda seconds: f"{seconds:.3f} s"),
     ("hit rate", ("token_hit_rate", "full_block_hit_rate", "block_hit_rate"), percent),
 )
 
@@ -69,8 +72,15 @@ def _row(varied: list[str], row: dict[str, Any], columns: list[Any]) -> tuple[st
 
 
 def _figure(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    figures = row["figures"] or {}
-    return next((figures[name] for name in names if figures.get(name) is not None), None)
+    figures = (row["figures"] or {}) | {"time": (row["time"] or {}).get("figures")}
+    found = (_at(figures, name.split(".")) for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def _at(figures: Any, path: list[str]) -> Any:
+    for name in path:
+        figures = None if figures is None else figures.get(name)
+    return figures
 
 
 def _shown(value: Any) -> str:

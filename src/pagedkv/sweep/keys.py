@@ -23,7 +23,10 @@ def content_key(program: Program, configuration: Configuration) -> str:
     options = resolved(program, configuration)
     files = files_of(program, options)
     whole = {name: options.get(name, option.default) for name, option in program.options.items()}
-    told = whole | {name: {"sha256": digest_of(path)} for name, path in files.items()}
+    told = whole | {
+        name: {"sha256": digest_of(path), "around": str(options[name]).replace(path, "")}
+        for name, path in files.items()
+    }
     return digest_of_json({"schema": SCHEMA, "versions": dict(program.versions), "options": told})
 
 

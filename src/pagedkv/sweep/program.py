@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,20 @@ Value: TypeAlias = str | int | bool
 Options: TypeAlias = Mapping[str, Value]
 Document: TypeAlias = dict[str, Any]
 
+FILE = re.compile("(?P<file>.+)", re.DOTALL)
+FILE_OR_NAME = re.compile("(?P<either>.+)", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """name: with underscores. path: the value names a file ("file"), or a file or something else ("either")."""
+    """name: with underscores. path: where a value has the name of a file; its group "file" is one, its group "either"
+    is one if that is there, and a name of another kind if not.
+    """
 
     name: str
     kind: Literal["whole", "text", "flag"]
     default: Value | None = None
-    path: Literal["no", "file", "either"] = "no"
+    path: re.Pattern[str] | None = None
 
     @property
     def shown(self) -> str:
@@ -88,12 +94,8 @@ def resolved(program: Program, configuration: Configuration) -> dict[str, Value]
 
 def files_of(program: Program, options: Options) -> dict[str, str]:
     """Return the files among resolved options: option -> path."""
-    found = {}
-    for name, value in options.items():
-        kind = program.options[name].path
-        if kind == "file" or (kind == "either" and Path(str(value)).is_absolute()):
-            found[name] = str(value)
-    return found
+    found = {name: _named(program.options[name], value) for name, value in options.items()}
+    return {name: file for name, (file, kind) in found.items() if kind == "file" or Path(file).is_absolute()}
 
 
 def shown_value(value: Value) -> str:
@@ -102,7 +104,12 @@ def shown_value(value: Value) -> str:
 
 
 def _found(option: Option, value: Value, folder: Path) -> Value:
-    if option.path == "no":
-        return value
-    path = folder / str(value)
-    return str(path) if option.path == "file" or path.exists() else value
+    name, kind = _named(option, value)
+    path = folder / name
+    return str(value).replace(name, str(path), 1) if name and (kind == "file" or path.exists()) else value
+
+
+def _named(option: Option, value: Value) -> tuple[str, str]:
+    """The name of a file in a value, and its group; both empty if there is none."""
+    found = option.path.fullmatch(str(value)) if option.path is not None else None
+    return (found[found.lastgroup], found.lastgroup) if found is not None and found.lastgroup else ("", "")
