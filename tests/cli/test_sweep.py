@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from pagedkv.sweep.program import FILE
 
 from .conftest import Run
 from .test_bad_input import assert_refused
-from .test_processes import HEARS_CTRL_C, posix
+from .test_processes import HEARS_CTRL_C, in_terminal, posix
 
 SPEC = """
 [fixed]
@@ -245,6 +246,17 @@ def test_two_sweeps_at_once_on_one_store(tmp_path: Path) -> None:
     both: list[dict[str, Any]] = [json.loads((tmp_path / f"{i}.json").read_text()) for i in range(2)]
     assert both[0]["configurations"] == both[1]["configurations"]
     assert len(list((tmp_path / "spec.results").iterdir())) == 8
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning")
+def test_a_terminal_shows_how_long_the_rest_takes(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text("[fixed]\ncompletions = 4000\n[grid]\nseed = [1, 2, 3, 4, 5, 6]", encoding="ascii")
+    shown = in_terminal("sweep", str(spec), "--workers", "1", columns=120, environment={"NO_COLOR": "1"})
+    bars = [piece for piece in re.split(r"[\r\n]", shown) if "/6" in piece]
+    assert any(re.search(r"left \S*0:00:\d\d", bar) for bar in bars), bars
+    assert "PASS: 6 of 6 configurations" in shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
 def test_nothing_heavy_is_loaded_for_a_sweep_that_is_done(run: Run, spec: Path) -> None:

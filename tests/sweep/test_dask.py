@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,49 +14,17 @@ from pagedkv.cli.sweep_program import simulation_program
 from pagedkv.errors import BackendError, InvalidArgumentError
 from pagedkv.sweep import DaskWorkers, ResultStore, read_sweep, run_sweep
 
+from .dask_cluster import Cluster, cluster_in
 from .tasks import begun, sweep_of, wait_for
 from .test_runner import Inline, spec, sums
 
-distributed = pytest.importorskip("distributed", reason="Dask's workers: pip install 'pagedkv[distributed]'")
-
-
-@dataclass(frozen=True)
-class Cluster:
-    address: str
-    scheduler: subprocess.Popen[bytes]
-    workers: list[subprocess.Popen[bytes]]
-
-    def kill(self, process: int) -> None:
-        """SIGKILL one of the workers, by the id that it gives itself."""
-        (worker,) = (one for one in self.workers if one.pid == process)
-        worker.kill()
-
-
-def _dask(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    with (folder / f"{arguments[0]}.log").open("ab") as log:
-        command = [sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
-        return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, cwd=folder, stdout=log, stderr=log)
+pytest.importorskip("distributed", reason="Dask's workers: pip install 'pagedkv[distributed]'")
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    told = folder / "scheduler.json"
-    started = [_dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(told), folder=folder)]
-    try:
-        wait_for(lambda: told.exists() and told.read_text().endswith("}"))
-        address = json.loads(told.read_text())["address"]
-        # Without nannies, which would start a killed one again.
-        started += [_dask("worker", address, "--nthreads", "1", "--no-nanny", folder=folder) for _ in range(2)]
-        with distributed.Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
-        yield Cluster(address, started[0], started[1:])
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
+    with cluster_in(tmp_path / "cluster") as cluster:
+        yield cluster
 
 
 def test_one_of_two_workers_is_killed_and_no_result_is_lost(cluster: Cluster, tmp_path: Path) -> None:
@@ -118,3 +83,33 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tls_without_certificates_is_told_before_it_connects() -> None:
     with pytest.raises(InvalidArgumentError, match=r"distributed\.comm\.tls\.ca-file"):
         DaskWorkers("tls://127.0.0.1:1")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate of this test")
+def test_over_tls(tmp_path: Path) -> None:
+    import dask
+
+    key, certificate = tmp_path / "node.key", tmp_path / "node.pem"
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+    ]
+    subprocess.run([*make, str(key), "-out", str(certificate)], check=True, capture_output=True)
+    names = {"distributed.comm.require-encryption": True, "distributed.comm.tls.ca-file": str(certificate)}
+    for role in ("scheduler", "worker", "client"):
+        names[f"distributed.comm.tls.{role}.cert"] = str(certificate)
+        names[f"distributed.comm.tls.{role}.key"] = str(key)
+    variables = {f"DASK_{name.replace('.', '__').replace('-', '_').upper()}": str(is_) for name, is_ in names.items()}
+    sweep = sweep_of(tmp_path, spec(tmp_path))
+    with dask.config.set(names), cluster_in(tmp_path / "cluster", "tls", variables) as cluster:
+        assert cluster.address.startswith("tls://")
+        assert sums(run_sweep(sweep, executor=DaskWorkers(cluster.address))) == [2, 3, 4, 5]
