@@ -180,8 +180,10 @@ def test_a_sweep_that_cannot_run_is_refused_with_its_place(
         (("--store", "spec.toml"), ["cannot be stored"]),
         (("--csv", "no/such/folder.csv"), ["CSV file"]),
         (("--csv", "."), ["CSV file"]),
-        (("--json", "spec.toml"), ["the spec's file"]),
-        (("--csv", "spec.toml"), ["the spec's file"]),
+        (("--json", "spec.toml"), ["SPEC.toml's file"]),
+        (("--csv", "spec.toml"), ["SPEC.toml's file"]),
+        (("--csv", "trace.csv"), ["trace.csv's file"]),
+        (("--json", "trace.csv"), ["trace.csv's file"]),
         (("--csv", "one", "--json", "one"), ["--json's file"]),
     ],
 )
@@ -189,7 +191,9 @@ def test_bad_options(
     run: Run, spec: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[object, ...], words: list[str]
 ) -> None:
     monkeypatch.chdir(spec.parent)
+    before = (spec.parent / "trace.csv").read_bytes()
     assert_refused(run("sweep", spec.name, *options), *words)
+    assert (spec.parent / "trace.csv").read_bytes() == before
     assert not (spec.parent / "spec.results").exists()
 
 

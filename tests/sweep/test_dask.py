@@ -74,6 +74,21 @@ def test_a_scheduler_that_dies_ends_the_sweep_with_reasons(cluster: Cluster, tmp
     assert [one.failure.error for one in result.outcomes if one.failure] == ["WorkerLost"] * 4
 
 
+def test_what_kills_its_workers_is_given_up_with_the_schedulers_reason(tmp_path: Path) -> None:
+    with cluster_in(tmp_path / "cluster", settings={"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}) as cluster:
+        deadly = sweep_of(tmp_path, spec(tmp_path, "dies-at = 2", "[2]"))
+        (outcome,) = run_sweep(deadly, executor=DaskWorkers(cluster.address)).outcomes
+        assert outcome.failure is not None
+        assert outcome.failure.error == "WorkerLost"
+        assert len(begun(tmp_path)) == 1
+        assert sums(run_sweep(sweep_of(tmp_path, spec(tmp_path)), executor=DaskWorkers(cluster.address))) == [
+            2,
+            3,
+            4,
+            5,
+        ]
+
+
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pagedkv.sweep.dask_workers.TIMEOUT", 0.2)
     with pytest.raises(BackendError, match="NO_SCHEDULER"):

@@ -35,11 +35,12 @@ def sweep(
     from pagedkv.report.sweep import sweep_dashboard
     from pagedkv.report.sweep_csv import CsvFile
 
-    keep_apart({"the spec": spec}, {"--json": json, "--csv": csv})
+    keep_apart({"SPEC.toml": spec}, {"--json": json, "--csv": csv})
     table = None if csv is None else CsvFile(csv)
 
     def document(progress: bool) -> dict[str, Any]:
-        made = run_sweep_document(SweepOptions(spec, store, workers, dask), show_progress=progress)
+        options = SweepOptions(spec, store=store, workers=workers, dask=dask, csv=csv, json=json)
+        made = run_sweep_document(options, show_progress=progress)
         if table is not None:
             table.write(made)
         return made

@@ -9,13 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from pagedkv.arguments import whole_number
+from pagedkv.cli.files import keep_apart
 from pagedkv.cli.simulation_signal import interruptible
 from pagedkv.cli.sweep_program import simulation_program
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.document import SCHEMA, Document, versions
 from pagedkv.report.progress import RunProgress
-from pagedkv.sweep import DaskWorkers, LocalWorkers, Outcome, ResultStore, SweepResult, SweepRun, Workers, read_sweep
+from pagedkv.sweep import (
+    DaskWorkers,
+    LocalWorkers,
+    Outcome,
+    ResultStore,
+    Sweep,
+    SweepResult,
+    SweepRun,
+    Workers,
+    read_sweep,
+)
 from pagedkv.sweep.dask_workers import check_address
+from pagedkv.sweep.program import files_of, resolved
 
 MOST_WORKERS = 1024
 _OF_A_RUN = ("figures", "systems", "time", "failures", "notes")
@@ -26,15 +38,18 @@ class SweepOptions:
     """The options as they were given; None: not given."""
 
     spec: str
-    store: str | None
-    workers: int | None
-    dask: str | None
+    store: str | None = None
+    workers: int | None = None
+    dask: str | None = None
+    csv: str | None = None
+    json: str | None = None
 
 
 def run_sweep_document(options: SweepOptions, *, show_progress: bool) -> Document:
     """Run and return the document. Ctrl-C ends the sweep with what has ended. Errors: PagedKVError of any kind."""
     _check(options)
     sweep = read_sweep(options.spec, simulation_program())
+    _keep_apart(sweep, options)
     folder = store_folder(options)
     run = SweepRun(sweep, store=ResultStore(folder))
     run.check()
@@ -70,6 +85,15 @@ def _check(options: SweepOptions) -> None:
         raise InvalidArgumentError("--store and the spec are names of a folder and a file; give them, without NUL")
     if not Path(options.spec).name:
         raise InvalidArgumentError(f"{options.spec!r} is no file; give a spec in TOML")
+
+
+def _keep_apart(sweep: Sweep, options: SweepOptions) -> None:
+    """Refuse to write a result over a file that the spec names."""
+    read = {options.spec: "spec"}
+    for one in sweep.configurations:
+        found = files_of(sweep.program, resolved(sweep.program, one))
+        read |= {file: sweep.program.options[name].shown for name, file in found.items()}
+    keep_apart({f"{what} {file}": file for file, what in read.items()}, {"--csv": options.csv, "--json": options.json})
 
 
 def _workers(options: SweepOptions, missing: int) -> Workers:
