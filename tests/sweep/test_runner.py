@@ -150,6 +150,21 @@ def test_an_executor_that_breaks_leaves_the_rest_as_rows(tmp_path: Path) -> None
         assert "worn out" in one.failure.message
 
 
+def test_workers_that_start_and_take_nothing_are_not_started_for_ever(tmp_path: Path) -> None:
+    class Useless(GivenWorkers):
+        starts = 0
+
+        def restart(self) -> bool:
+            self.starts += 1
+            return True
+
+    workers = Useless(Inline(1), room=1)
+    result = run_sweep(sweep_of(tmp_path, spec(tmp_path)), executor=workers)
+    assert sums(result) == [2, None, None, None]
+    assert all(one.failure is not None and one.failure.error == "WorkerLost" for one in result.outcomes[1:])
+    assert workers.starts == 2
+
+
 def test_a_store_that_is_full_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: ResultStore, key: str, document: object) -> None:
         raise InvalidArgumentError("results cannot be stored")

@@ -40,6 +40,7 @@ class Dispatch:
         # Its put may be called by a signal's handler while get waits; that is what a simple queue is for.
         self._ended: queue.SimpleQueue[Future[Any] | None] = queue.SimpleQueue()
         self._broken: BaseException | None = None
+        self._refusals = 0  # in a row
         self._stopped = False
 
     def stop(self) -> None:
@@ -78,7 +79,9 @@ class Dispatch:
         except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: an executor that was shut down
             waiting.appendleft(number)
             self._broken = error
+            self._refusals += 1
             return
+        self._refusals = 0
         self._under_way[future] = number
         future.add_done_callback(self._ended.put)
 
@@ -113,7 +116,8 @@ class Dispatch:
         self._on_end(number, Failure("WorkerLost", text))
 
     def _mend(self, workers: Workers) -> None:
-        if workers.restart():
+        # Workers that start and take nothing, again and again, would keep us here for ever.
+        if self._refusals < LOSSES and workers.restart():
             self._broken = None
             return
         assert self._broken is not None
