@@ -27,6 +27,11 @@ expect 2 pagedkv simulate --device cuda:99
 expect 2 pagedkv simulate --json no/such/folder/x.json
 expect 0 pagedkv simulate --requests 50 --save-trace saved.jsonl --quiet
 expect 0 pagedkv simulate --trace saved.jsonl --compare --quiet
+printf '[fixed]\ncompletions = 20\n[grid]\nblock-size = [8, 16]\nseed = [1, 2]\n' >spec.toml
+expect 0 pagedkv sweep spec.toml --csv figures.csv
+expect 0 pagedkv sweep spec.toml --quiet
+grep -q '4 of them from the store' out.txt
+expect 2 pagedkv sweep missing.toml
 expect 0 pagedkv plan --model Llama-3.1-8B --gpu H100 --quiet
 expect 2 pagedkv plan --model Llama-3.1-70B --gpu H100
 for example in engine_loop beam_search prefix_reuse; do expect 0 python "$repo/examples/$example.py"; done

@@ -23,6 +23,7 @@ DOCS = REPOSITORY / "docs"
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 API = (DOCS / "api.md").read_text(encoding="utf-8")
 PLANNING = (DOCS / "planning.md").read_text(encoding="utf-8")
+SWEEPS = (DOCS / "sweeps.md").read_text(encoding="utf-8")
 SIMULATOR = (DOCS / "simulator.md").read_text(encoding="utf-8")
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
@@ -75,6 +76,12 @@ def test_options_of_plan_and_of_its_page_are_the_same() -> None:
     there = set(_OPTION.findall(_cli("plan", "--help"))) - {"--help"}
     elsewhere = {"--device"}  # of simulate
     assert set(_OPTION.findall(PLANNING)) - elsewhere == there
+
+
+def test_options_of_sweep_and_of_its_page_are_the_same() -> None:
+    there = set(_OPTION.findall(_cli("sweep", "--help"))) - {"--help"}
+    elsewhere = set(re.findall(r"^dask .*$", SWEEPS, re.MULTILINE))  # of Dask's own commands
+    assert set(_OPTION.findall(SWEEPS)) - set(_OPTION.findall("".join(elsewhere))) == there
 
 
 def test_every_key_of_a_plan_is_in_the_planning_page() -> None:

@@ -19,9 +19,10 @@ from pagedkv.cli.plan import plan
 from pagedkv.cli.reproduce import reproduce
 from pagedkv.cli.selftest import selftest
 from pagedkv.cli.simulate import simulate
+from pagedkv.cli.sweep import sweep
 from pagedkv.errors import PagedKVError
 
-COMMANDS: tuple[Callable[..., None], ...] = (simulate, plan, reproduce, selftest, doctor, cache)
+COMMANDS: tuple[Callable[..., None], ...] = (simulate, sweep, plan, reproduce, selftest, doctor, cache)
 
 BAD_INPUT = 2
 

@@ -20,8 +20,7 @@ def run_cache_document(options: SimulateOptions, *, show_progress: bool) -> Docu
 
     Errors: InvalidArgumentError, TraceError.
     """
-    _check(options)
-    check_limit(options)
+    check_cache_options(options)
     assert options.trace is not None
     trace = read_trace(options.trace, strict=options.strict, format=options.format)
     workload = limited(trace, options)
@@ -34,12 +33,14 @@ def run_cache_document(options: SimulateOptions, *, show_progress: bool) -> Docu
     return _document(options, spec, trace, result)
 
 
-def _check(options: SimulateOptions) -> None:
+def check_cache_options(options: SimulateOptions) -> None:
+    """Refuse what has no meaning without steps, before anything is read. Errors: InvalidArgumentError."""
     if not options.prefix_caching:
         raise InvalidArgumentError("--cache-only replays the prefix cache alone; give --prefix-caching with it")
     if options.trace is None:
         raise InvalidArgumentError("--cache-only needs prompts of which is known what they hold; give --trace FILE")
     check_pool_options(options)
+    check_limit(options)
     if options.block_size is not None:
         raise InvalidArgumentError("--cache-only has the trace's own blocks; leave out --block-size")
     for name, given in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,13 @@ class Policies:
     step_time: StepTime | None
 
 
-def prepare(options: SimulateOptions, step_time: StepTime | None = None) -> Setup:
+def prepare(
+    options: SimulateOptions, step_time: StepTime | None = None, *, read: Callable[..., Trace] = read_trace
+) -> Setup:
     """Check the options, read the trace, choose the device. step_time: in the place of the option's.
 
-    Errors: InvalidArgumentError, TraceError, BackendError. Reads the trace; changes nothing.
+    read: as read_trace; a sweep's remembers what it has read. Errors: InvalidArgumentError, TraceError, BackendError.
+    Reads the trace; changes nothing.
     """
     check_combination(options)
     policies = _policies(options, step_time)
@@ -72,7 +76,7 @@ def prepare(options: SimulateOptions, step_time: StepTime | None = None) -> Setu
         if options.trace is None:
             workload = synthetic_load(options.synthetic, _seed(options), strict=options.strict).draw()
         else:
-            trace = read_trace(options.trace, strict=options.strict, format=options.format)
+            trace = read(options.trace, strict=options.strict, format=options.format)
             workload = limited(trace, options)
             if ticks is not None and workload.arrival_ticks is None:
                 raise InvalidArgumentError("--step-ms is about times and the trace has none; leave it out")

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 SHOW_AFTER = 1.0  # seconds; a bar that flashes by is noise, and rich costs a tenth of a second to import
 REDRAW = 0.1
+MEAN_OVER = 24 * 3600.0  # seconds; over rich's 30, steps that take longer than that have no speed
 
 
 class RunProgress:
-    """`update(done)` draws at most ten times a second and nothing where standard output is no terminal."""
+    """`update(done)` draws at most ten times a second and nothing where standard output is no terminal.
 
-    def __init__(self, label: str, total: int | None, *, enabled: bool = True) -> None:
+    remaining: show the time that is left, too, at the mean speed so far.
+    """
+
+    def __init__(self, label: str, total: int | None, *, enabled: bool = True, remaining: bool = False) -> None:
+        self._remaining = remaining
         self._label = label
         self._total = total
         self._enabled = enabled and sys.stdout.isatty()
@@ -47,9 +52,13 @@ class RunProgress:
 
     def _start(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as TimeLeft
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+            *((TextColumn("left"), TimeLeft()) if self._remaining else ()),
+        )
         # auto_refresh would start a thread that takes the GIL from the run; transient: the report replaces the bar.
-        self._bar = Progress(*columns, auto_refresh=False, transient=True)
+        self._bar = Progress(*columns, auto_refresh=False, transient=True, speed_estimate_period=MEAN_OVER)
         self._task = self._bar.add_task(self._label, total=self._total)
         self._bar.start()
