@@ -94,6 +94,10 @@ def test_compared_systems_have_seconds_of_the_same_model(run: Run, trace: Path) 
     paged, *others = found["systems"]
     assert paged["figures"]["seconds"] == found["time"]["figures"]
     assert all(one["figures"]["seconds"]["total_seconds"] >= one["figures"]["steps"] for one in others)
+    shown = run("simulate", "--trace", trace, "--blocks", 80, "--compare", "--step-time", SECOND_A_STEP).out
+    rate = f"{paged['figures']['seconds']['output_tokens_per_second']:,.1f}"
+    (line,) = (line for line in shown.splitlines() if line.startswith("  paged "))
+    assert line.split()[-3] == rate
 
 
 def test_a_cap_on_tokens_and_prompts_in_pieces(run: Run, trace: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pagedkv.report.model import Table
+from pagedkv.report.modeled_time import seconds
 from pagedkv.report.quantities import count, percent
 
 SHARES = ("token_states", "reservation", "internal", "external_and_free")
+_MODELED = ("modeled tokens/s", "modeled first token, p90")
 _HEADER = ("system", "rejected", "steps", "running", "token states", "reservation", "internal", "external, free")
 
 
@@ -20,12 +22,13 @@ def systems_tables(systems: list[dict[str, Any]] | None) -> tuple[Table, ...]:
         return ()
     figures = [system["figures"] for system in systems]
     which = "saturated" if all(one["saturated"] for one in figures if one["steps"]) else "mean"
+    modeled = any(one.get("seconds") is not None for one in figures)
     steps = "steps with a queue" if which == "saturated" else "all steps"
     return (
         Table(
             f"Paged beside contiguous systems, shares of the pool, mean over {steps}",
-            _HEADER,
-            tuple(_row(system, which) for system in systems),
+            (*_HEADER, *(_MODELED if modeled else ())),
+            tuple((*_row(system, which), *(_modeled(system) if modeled else ())) for system in systems),
         ),
     )
 
@@ -35,6 +38,13 @@ def _row(system: dict[str, Any], which: str) -> tuple[str, ...]:
     running = "n/a" if means is None else f"{means['running']:.2f}"
     shares = ("n/a" for _ in SHARES) if means is None else (percent(means[share]) for share in SHARES)
     return (system_name(system), count(figures["rejected"]), count(figures["steps"]), running, *shares)
+
+
+def _modeled(system: dict[str, Any]) -> tuple[str, str]:
+    """Rates of the whole run, not of the steps with a queue."""
+    figures = system["figures"]["seconds"]
+    rate, first = figures["output_tokens_per_second"], figures["time_to_first_token_seconds"]
+    return "n/a" if rate is None else f"{rate:,.1f}", "n/a" if first is None else seconds(first["p90"])
 
 
 def system_name(system: dict[str, Any]) -> str:
