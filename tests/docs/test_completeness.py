@@ -128,13 +128,14 @@ def test_readme_is_short_and_has_its_two_commands() -> None:
     assert README.index("<!-- figures -->") < README.index("<!-- /figures -->")
 
 
-def test_readme_shows_the_dashboard_of_a_run(
+def test_the_simulator_page_shows_the_dashboard_of_a_run(
     document: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pagedkv.report.simulation import dashboard
     from pagedkv.report.terminal import print_report
 
-    shown = blocks(REPOSITORY / "README.md")[0].body.splitlines()
+    (drawn,) = (block for block in blocks(DOCS / "simulator.md") if "╭" in block.body)
+    shown = drawn.body.splitlines()
     assert shown[0] == "$ pagedkv simulate"
     monkeypatch.setenv("COLUMNS", str(len(shown[1])))
     print_report(dashboard(document))
