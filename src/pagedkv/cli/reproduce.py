@@ -20,6 +20,9 @@ def reproduce(
         str | None,
         typer.Option(metavar="FILE", help="Write the figures as JSON; - is standard output, in the table's place."),
     ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page of the figure; needs the extra `report`.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the closing line only.")] = False,
 ) -> None:
     """Reproduce a figure of a paper, and print ours beside what is printed there.
@@ -31,5 +34,11 @@ def reproduce(
 
     if figure not in FIGURES:
         raise InvalidArgumentError(f"figure {figure!r} is not known; give one of {', '.join(FIGURES)}")
-    keep_apart({"--trace": trace}, {"--json": json})
-    deliver(lambda progress: run_figure2(trace, show_progress=progress), reproduction_report, json=json, quiet=quiet)
+    keep_apart({"--trace": trace}, {"--json": json, "--report": report})
+    deliver(
+        lambda progress: run_figure2(trace, show_progress=progress),
+        reproduction_report,
+        json=json,
+        quiet=quiet,
+        html=report,
+    )

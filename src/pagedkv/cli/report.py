@@ -1,0 +1,33 @@
+"""`pagedkv report`: the HTML page of a saved result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pagedkv.cli.files import keep_apart
+
+
+def report(
+    result: Annotated[
+        str, typer.Argument(metavar="RESULT.json", help="What simulate, plan or reproduce wrote with --json.")
+    ],
+    output: Annotated[str, typer.Option(metavar="FILE.html", help="The page to write.")],
+) -> None:
+    """Make the HTML page of a saved result: one file that opens offline. Needs the extra `report`.
+
+    Exit code: 0, or 2 for bad input, whatever the saved run's outcome was.
+    """
+    from pagedkv.report.html.html_file import HtmlFile
+    from pagedkv.report.html.page import page_of
+    from pagedkv.report.quantities import size
+    from pagedkv.report.saved import MALFORMED, malformed, read_document
+
+    keep_apart({"RESULT.json": result}, {"--output": output})
+    document = read_document(result)
+    try:
+        page = page_of(document)
+    except MALFORMED as error:
+        raise malformed(result, document, error) from error
+    print(f"{output}: {size(HtmlFile(output).write(page))}")

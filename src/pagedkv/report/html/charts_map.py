@@ -1,0 +1,66 @@
+"""The block map: which block was free, cached, shared or owned by which request, when."""
+
+from __future__ import annotations
+
+from pagedkv.report.document import Document
+from pagedkv.report.html.chart import Chart, Column, Key, axis
+from pagedkv.report.html.timeline import STEP_AXIS
+from pagedkv.report.quantities import count
+
+FREE, CACHED, PENDING, SHARED = -1, -2, -3, -4
+OWNER_SHADES = 6  # requests that are neighbors by number differ; more shades could not be told apart
+_STATES = (
+    ("free", "free", FREE),
+    ("cached", "cached: free, content still findable", CACHED),
+    ("pending", "pending: given back, work in flight", PENDING),
+    ("shared", "shared by several sequences", SHARED),
+)
+
+
+def map_charts(document: Document) -> tuple[Chart, ...]:
+    """Return the block map of a recorded run, none of one that was not recorded. Pure."""
+    history = document.get("history")
+    if not history or not history["block_map"]["steps"]:
+        return ()
+    drawn = history["block_map"]
+    cells, steps, blocks = drawn["cells"], drawn["steps"], drawn["blocks"]
+    tallies = {code: [sum(row[at] == code for row in cells) for at in range(len(steps))] for _, _, code in _STATES}
+    owned = [len(blocks) - sum(tally[at] for tally in tallies.values()) for at in range(len(steps))]
+    met = [(role, text, code) for role, text, code in _STATES if any(tallies[code])]
+    return (
+        Chart(
+            name="block-map",
+            title="Block map",
+            summary=f"{_sampled(document, len(blocks), len(steps))} At most {count(max(owned))} of the sampled blocks "
+            f"belong to one request, {count(max(tallies[SHARED]))} to several sequences, and "
+            f"{count(max(tallies[CACHED]))} are cached, at one moment.",
+            caption="A row is a block, a column a moment. Each request has one of "
+            f"{OWNER_SHADES} shades, by its number: a request's blocks lie wherever one was free. "
+            + _sampled(document, len(blocks), len(steps)),
+            traces=({"type": "heatmap", "x": steps, "y": blocks, "z": cells},),
+            layout={"xaxis": STEP_AXIS, "yaxis": axis("block", tickformat=",d", autorange="reversed")},
+            keys=(
+                *(Key(text, role, state=role) for role, text, _ in met),
+                *((Key("owned by one request", "owner-1", state="owner"),) if any(owned) else ()),
+            ),
+            columns=(
+                Column("step", steps),
+                Column("owned, sampled blocks", owned),
+                *(Column(f"{role}, sampled blocks", tallies[code]) for role, _, code in _STATES),
+            ),
+            height=520,
+            kind="map",
+            extra={"states": [[role, code] for role, _, code in _STATES], "owner_shades": OWNER_SHADES},
+        ),
+    )
+
+
+def _sampled(document: Document, blocks: int, moments: int) -> str:
+    drawn = document["history"]["block_map"]
+    of_all = f"Every block ({count(blocks)})"
+    if drawn["block_stride"] > 1:
+        of_all = (
+            f"One of {count(drawn['block_stride'])} blocks ({count(blocks)} of {count(document['config']['blocks'])})"
+        )
+    when = "at every step" if drawn["step_stride"] == 1 else f"at one of {count(drawn['step_stride'])} steps"
+    return f"{of_all}, {when} ({count(moments)} moments)."

@@ -1,0 +1,56 @@
+"""Documents read again from JSON files: only ours are taken, and what is none says what it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pagedkv.errors import InvalidArgumentError
+from pagedkv.report.dispatch import REPORTS
+from pagedkv.report.document import SCHEMA, Document
+
+_MAKE_ONE = "give what `pagedkv simulate`, `plan` or `reproduce` wrote with --json FILE"
+# What a builder of plain data meets in a document that lacks something, or has something else in its place.
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError)
+
+
+def read_document(file: str) -> Document:
+    """Return the document of a file. Errors: InvalidArgumentError for what is no document of schema 1."""
+    found = _parsed(file)
+    if not isinstance(found, dict) or "schema" not in found or not isinstance(found.get("command"), str):
+        raise _none_of_ours(file, "it has no schema and command")
+    if found["schema"] != SCHEMA:
+        raise _none_of_ours(file, f"its schema is {found['schema']!r}, this version reads {SCHEMA}")
+    if found["command"] == "compare":
+        raise _none_of_ours(file, "it is a comparison; run `pagedkv compare A.json B.json --report FILE.html`")
+    if found["command"] not in REPORTS:
+        raise _none_of_ours(file, f"command {found['command']!r} is not known")
+    return found
+
+
+def malformed(file: str, document: Document, error: Exception) -> InvalidArgumentError:
+    """Return the error for a document whose report cannot be built, from what stopped it (one of MALFORMED)."""
+    what = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error)
+    return _none_of_ours(file, f"it is marked as of `pagedkv {document['command']}`, but has not its form: {what}")
+
+
+def _parsed(file: str) -> Any:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise _none_of_ours(file, "it is not UTF-8") from error
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{file!r} cannot be read ({error}); {_MAKE_ONE}") from error
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise _none_of_ours(file, f"it is not JSON: {error}") from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _none_of_ours(file: str, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{file!r} is no result of pagedkv ({why}); {_MAKE_ONE}")
