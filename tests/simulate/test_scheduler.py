@@ -8,6 +8,8 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import OpaqueLayout
 from pagedkv.simulate import Load, PoolSpec, Simulation, base_case
 from pagedkv.simulate.counters import Rejection
+from pagedkv.simulate.observer import Observer
+from pagedkv.simulate.scheduler import Scheduler
 
 from .runs import simulate, workload
 
@@ -71,10 +73,8 @@ def test_completions_end_a_replay_early() -> None:
 def test_stop_ends_after_the_step_with_the_figures_so_far() -> None:
     simulation = Simulation(PoolSpec(OpaqueLayout(8, 16), 1024), Load(base_case(100, 42), concurrency=8))
 
-    class StopAtTen:
-        def appended(self, plan: object, seq_ids: object, counts: object) -> None: ...
-        def ending(self, seq_ids: object) -> None: ...
-        def measured(self, scheduler: object) -> None:
+    class StopAtTen(Observer):
+        def measured(self, scheduler: Scheduler) -> None:
             if simulation.scheduler.step == 9:
                 simulation.stop()
 

@@ -166,6 +166,6 @@ def simulate(
         setup = prepare(options)
         if save_trace is not None and setup.load.workload is not None:
             write_trace(setup.load.workload, save_trace)
-        return run_document(setup, show_progress=progress)
+        return run_document(setup, show_progress=progress, history=json is not None or report is not None)
 
     deliver(document, dashboard, json=json, quiet=quiet, html=report)

@@ -15,8 +15,10 @@ EXIT_CODES = {"PASS": 0, "FAIL": 1, "INTERRUPTED": 130}
 LISTED_REJECTIONS = 20
 
 
-def run_document(setup: Setup, *, show_progress: bool) -> Document:
-    """Run and return the document. Ctrl-C ends the run after its step; a second one at once."""
+def run_document(setup: Setup, *, show_progress: bool, history: bool = False) -> Document:
+    """Run and return the document, with the run's history if asked for. Ctrl-C ends the run after its step; a second
+    one at once.
+    """
     total = setup.config["completions"] if setup.load.workload is None else len(setup.load.workload)
     with RunProgress("requests", total, enabled=show_progress) as progress:
         simulation = Simulation(
@@ -24,6 +26,7 @@ def run_document(setup: Setup, *, show_progress: bool) -> Document:
             setup.load,
             device=setup.choice.device,
             verify=setup.choice.verify,
+            history=history,
             on_progress=progress.update,
         )
         memory = simulation.pool.backend.memory_info()
@@ -45,6 +48,7 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
     return document_of(result, setup.trace, device, config, [*setup.notes, *_too_long(result)]) | {
         "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
         "verification": None if result.verification is None else asdict(result.verification),
+        "history": result.history,
     }
 
 
@@ -65,7 +69,7 @@ def document_of(
     config: dict[str, Any],
     notes: list[str],
 ) -> Document:
-    """Return the document of a run without rejections and verification: whoever has those adds them."""
+    """Return the document of a run without rejections, verification and history: whoever has those adds them."""
     figures = dict(result.figures)
     figures["dropped_rows_in_whole_file"] = trace.dropped_rows if trace else 0
     figures["bad_rows_in_whole_file"] = trace.bad_rows if trace else 0
@@ -82,6 +86,7 @@ def document_of(
         "rejections": [],
         "trace": None if trace is None else trace_facts(trace),
         "verification": None,
+        "history": None,
         "failures": list(result.failures),
         "notes": notes,
     }

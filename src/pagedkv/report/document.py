@@ -1,12 +1,12 @@
 """The JSON document of a run: its shape, its version, and where it is written.
 
 {"schema": 1, "command", "outcome", "versions", "command_line", "device", "config", "figures", "rejections", "trace",
- "verification", "failures", "notes"}. Names and units of `figures` never change within a schema. No NaN or infinity.
+ "verification", "history", "failures", "notes"}. Names and units of `figures` never change within a schema. No NaN or
+infinity anywhere.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import shlex
 import sys
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
+from pagedkv.report.json_text import json_text
 from pagedkv.report.output_file import OutputFile
 
 SCHEMA = 1
@@ -55,8 +56,8 @@ class JsonFile:
         self._file = None if self.is_stdout else OutputFile(target, "JSON file", "give a writable path, or -")
 
     def write(self, document: Document) -> None:
-        """Write the whole document, two spaces a level, with a final newline."""
-        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        """Write the whole document, two spaces a level, a row of numbers on a line, with a final newline."""
+        text = json_text(document) + "\n"
         if self._file is None:
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
+Rows = NDArray[np.int64]
 CHUNK = 4096  # steps between two vectorized sums; also how often a run tells its progress
 
 
@@ -45,15 +47,17 @@ class Totals:
 
 
 class Recorder:
-    """Collects (allocated blocks, stored tokens, running, saturated) of every counted step.
+    """Collects (allocated blocks, stored tokens, running, waiting) of every counted step.
 
-    on_chunk is called after every 4096 steps. Modifies itself; no stream.
+    on_chunk is called after every 4096 steps; on_rows with the rows of those, and of the last ones when the totals are
+    asked for: int64 [n, 4], valid for the call. Modifies itself; no stream.
     """
 
     def __init__(self, block_size: int, on_chunk: Callable[[], None] | None = None) -> None:
+        self.on_rows: Callable[[Rows], None] | None = None
         self._block_size = block_size
         self._on_chunk = on_chunk
-        self._pending: list[tuple[int, int, int, bool]] = []
+        self._pending: list[tuple[int, int, int, int]] = []
         self._sums = np.zeros(4, dtype=np.int64)
         self._saturated_sums = np.zeros(4, dtype=np.int64)
         self._fragmentation: list[float] = []
@@ -61,9 +65,9 @@ class Recorder:
         self._peaks = [0, 0, 0]
         self._running_at_peak = 0
 
-    def add(self, allocated: int, stored: int, running: int, saturated: bool) -> None:
-        """Record one counted step; at least one request runs, so allocated > 0."""
-        self._pending.append((allocated, stored, running, saturated))
+    def add(self, allocated: int, stored: int, running: int, waiting: int) -> None:
+        """Record one counted step; at least one request runs, so allocated > 0. A step with a queue is saturated."""
+        self._pending.append((allocated, stored, running, waiting))
         if len(self._pending) == CHUNK:
             self._flush()
             if self._on_chunk is not None:
@@ -97,11 +101,13 @@ class Recorder:
             return
         rows = np.array(self._pending, dtype=np.int64)
         self._pending.clear()
+        if self.on_rows is not None:
+            self.on_rows(rows)
         self._raise_peaks(rows)
         slots = rows[:, 0] * self._block_size
         # (slots - stored) / slots, not 1 - stored / slots: the difference is exact, so nothing cancels.
         fragmentation = (slots - rows[:, 1]) / slots
-        saturated = rows[:, 3] == 1
+        saturated = rows[:, 3] > 0
         self._sums[0] += len(rows)
         self._sums[1:] += rows[:, :3].sum(axis=0)
         self._fragmentation.append(float(fragmentation.sum()))
@@ -109,7 +115,7 @@ class Recorder:
         self._saturated_sums[1:] += rows[saturated, :3].sum(axis=0)
         self._saturated_fragmentation.append(float(fragmentation[saturated].sum()))
 
-    def _raise_peaks(self, rows: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> None:
+    def _raise_peaks(self, rows: Rows) -> None:
         first = int(rows[:, 0].argmax())  # argmax names the first of equal peaks
         if int(rows[first, 0]) > self._peaks[0]:
             self._running_at_peak = int(rows[first, 2])

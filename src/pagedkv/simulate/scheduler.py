@@ -63,10 +63,17 @@ class Scheduler(StepLoop):
         self._admission = Admission(manager, groups, self._reuse)
         self._beams = BeamSearch(groups, seed) if groups.beam_width > 1 else None
         self._generated: dict[int, int] = {}  # id -> tokens a sequence generated before its preemption
-        self._allocated = manager.get_stats().allocated_blocks
+        self.stats = manager.get_stats()  # as they were measured last
+        self._allocated = self.stats.allocated_blocks
 
     def _rejection(self, request: int) -> Rejection | None:
-        return self._admission.reject(self._arrivals.prompt[request], self._arrivals.output[request], request)
+        rejection = self._admission.reject(self._arrivals.prompt[request], self._arrivals.output[request], request)
+        for observer in self.observers:
+            if rejection is None:
+                observer.arrived(request, self.step)
+            else:
+                observer.rejected(rejection)
+        return rejection
 
     def _advance(self) -> None:
         self.preempted.clear()
@@ -121,6 +128,8 @@ class Scheduler(StepLoop):
         self.running.remove(victim)
         self.waiting.appendleft(victim)
         self.preempted.append(victim)
+        for observer in self.observers:
+            observer.preempted(victim, self.step)
 
     def _admit(self) -> None:
         """Admit from the head of the queue until one does not fit, and store their prompts."""
@@ -138,6 +147,8 @@ class Scheduler(StepLoop):
             self._schedule(request, output - generated)
             if self._beams is not None and not generated:
                 self._beams.started(request)
+            for observer in self.observers:
+                observer.admitted(request, self.step)
             taken.append(admitted)
             if self._reuse is not None:  # one by one: the next finds what this one stores
                 self._store(taken)
@@ -153,9 +164,9 @@ class Scheduler(StepLoop):
         if not self.running.requests:
             raise PagedKVError(f"step {self.step}: {len(self.waiting)} requests wait and the idle pool takes none")
         stored = self._count_taken()
-        self._recorder.add(self._allocated, stored, self.running.requests, bool(self.waiting))
         for observer in self.observers:
             observer.measured(self)
+        self._recorder.add(self._allocated, stored, self.running.requests, len(self.waiting))
 
     def _leave(self, done: Sequence[int]) -> None:
         sequences = members(done, self._group_size)
@@ -175,11 +186,11 @@ class Scheduler(StepLoop):
 
     def _count_taken(self) -> int:
         """Count blocks that came into use since the last reading; return the stored tokens."""
-        stats = self.manager.get_stats()
-        allocated = stats.allocated_blocks
+        self.stats = self.manager.get_stats()
+        allocated = self.stats.allocated_blocks
         self.counters.block_allocs += allocated - self._allocated
         self._allocated = allocated
-        return stats.stored_tokens
+        return self.stats.stored_tokens
 
     def _count_given(self) -> None:
         """Count blocks given back since the last reading."""

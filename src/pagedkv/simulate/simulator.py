@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
@@ -25,6 +26,7 @@ from pagedkv.simulate.figures import (
 )
 from pagedkv.simulate.groups import SINGLE, Groups
 from pagedkv.simulate.histories import Histories
+from pagedkv.simulate.history import LIMITS, History, HistoryRecorder, Limits
 from pagedkv.simulate.measure import Recorder, Totals
 from pagedkv.simulate.prompt_histories import PromptHistories
 from pagedkv.simulate.prompt_tokens import PromptTokens
@@ -117,7 +119,8 @@ class Load:
 class SimulationResult:
     """What came out. failures is empty if all checks passed and something completed; interrupted: stop() was called.
 
-    too_long: requests that a contiguous reservation of max_seq_len tokens could not hold.
+    too_long: requests that a contiguous reservation of max_seq_len tokens could not hold. history: plain data, None if
+    it was not recorded.
     """
 
     figures: Figures
@@ -128,10 +131,12 @@ class SimulationResult:
     too_long: int
     interrupted: bool
     failures: tuple[str, ...]
+    history: History | None = None
 
 
 class Simulation:
-    """A run that is ready to start. verify: write and compare bytes (the device must have them).
+    """A run that is ready to start. verify: write and compare bytes (the device must have them). history: record it,
+    within these limits.
 
     on_progress(ended requests) is called every 4096 steps. Errors: those of the manager and the pool for sizes that
     they refuse. Owns the manager and the pool; `run` may be called once.
@@ -144,6 +149,7 @@ class Simulation:
         *,
         device: str = "null",
         verify: bool = False,
+        history: bool | Limits = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self.spec = spec
@@ -168,7 +174,19 @@ class Simulation:
             seed=load.seed,
             tokens=tokens,
         )
-        self.scheduler.observers += [one for one in (self._verifier, self._sharing) if one is not None]
+        self._history = self._recorded(history) if history else None
+        watching = (self._verifier, self._sharing, self._history)
+        self.scheduler.observers += [one for one in watching if one is not None]
+
+    def _recorded(self, history: Limits | Literal[True]) -> HistoryRecorder:
+        workload = self.load.workload
+        requests = None if workload is None else len(workload)
+        limits = LIMITS if history is True else history
+        recorder = HistoryRecorder(
+            self.manager, self._arrivals, requests=requests, group_size=self.load.groups.size, limits=limits
+        )
+        self._recorder.on_rows = recorder.add_rows
+        return recorder
 
     def _histories(self, tokens: RequestTokens | None) -> Histories | PromptHistories | None:
         """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""
@@ -235,6 +253,7 @@ class Simulation:
             too_long=sum(length - 1 > comparison.max_seq_len for length in self._lengths()),
             interrupted=self._interrupted,
             failures=tuple(failures),
+            history=None if self._history is None else self._history.result(),
         )
 
     def _compare(self, totals: Totals, sharing: SharingTotals) -> ContiguousComparison:
