@@ -31,12 +31,11 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
         Chart(
             name="block-map",
             title="Block map",
-            summary=f"{_sampled(document, len(blocks), len(steps))} At most {count(max(owned))} of the sampled blocks "
-            f"belong to one request, {count(max(tallies[SHARED]))} to several sequences, and "
-            f"{count(max(tallies[CACHED]))} are cached, at one moment.",
+            summary=f"{_sampled(document, len(blocks), len(steps))} Of these, at one moment, at most "
+            f"{count(max(owned))} are owned by one request each, {count(max(tallies[SHARED]))} are shared by several sequences, and "
+            f"{count(max(tallies[CACHED]))} are free with a content that can be found again.",
             caption="A row is a block, a column a moment. Each request has one of "
-            f"{OWNER_SHADES} shades, by its number: a request's blocks lie wherever one was free. "
-            + _sampled(document, len(blocks), len(steps)),
+            f"{OWNER_SHADES} shades, by its number: a request's blocks lie wherever one was free.",
             traces=({"type": "heatmap", "x": steps, "y": blocks, "z": cells},),
             layout={"xaxis": STEP_AXIS, "yaxis": axis("block", tickformat=",d", autorange="reversed")},
             keys=(
@@ -57,10 +56,9 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
 
 def _sampled(document: Document, blocks: int, moments: int) -> str:
     drawn = document["history"]["block_map"]
-    of_all = f"Every block ({count(blocks)})"
-    if drawn["block_stride"] > 1:
-        of_all = (
-            f"One of {count(drawn['block_stride'])} blocks ({count(blocks)} of {count(document['config']['blocks'])})"
-        )
+    stride, total = drawn["block_stride"], document["config"]["blocks"]
+    of_all = f"Every block ({count(blocks)})" if stride == 1 else f"One of {count(stride)} blocks ({count(blocks)})"
+    if (covered := blocks * stride) < total:
+        of_all += f" up to number {count(covered - 1)}; the {count(total - covered)} above were never used"
     when = "at every step" if drawn["step_stride"] == 1 else f"at one of {count(drawn['step_stride'])} steps"
-    return f"{of_all}, {when} ({count(moments)} moments)."
+    return f"{of_all}; {when} ({count(moments)} moments)."

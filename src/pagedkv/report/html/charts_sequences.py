@@ -46,6 +46,7 @@ def sequence_charts(document: Document) -> tuple[Chart, ...]:
     kinds = [(kind, text, color) for kind, text, color in _KINDS if spans[kind].x]
     preempted = sum(segment[3] == "preempted" for segment in drawn["segments"])
     rows = len(drawn["request"])
+    crosses = (_crosses(spans["preempted"]),) if preempted else ()
     shown = (
         f"Every request ({count(rows)})"
         if drawn["stride"] == 1
@@ -54,18 +55,23 @@ def sequence_charts(document: Document) -> tuple[Chart, ...]:
     return (
         Chart(
             name="sequences",
-            title="Sequences",
+            title="When each request waited and ran",
             summary=f"{shown}, in {count(len(drawn['segments']))} running spans, {count(preempted)} of them ended by a "
             "preemption.",
-            caption=f"A line is a request, the first one on top. {shown}.",
-            traces=tuple(_trace(kind, text, color, spans[kind], rows) for kind, text, color in kinds),
+            caption="A line is a request, the first one on top; a cross is a preemption.",
+            traces=(*(_trace(kind, text, color, spans[kind], rows) for kind, text, color in kinds), *crosses),
             layout={
                 "xaxis": STEP_AXIS,
                 "yaxis": axis("request", autorange="reversed", **_ticks(drawn["request"])),
                 "hovermode": "closest",
                 "hoverdistance": 40,
             },
-            keys=tuple(Key(text, color, (place,)) for place, (_, text, color) in enumerate(kinds)),
+            keys=tuple(
+                Key(
+                    text, color, (place, *(range(len(kinds), len(kinds) + len(crosses)) if kind == "preempted" else ()))
+                )
+                for place, (kind, text, color) in enumerate(kinds)
+            ),
             columns=_columns(drawn),
             height=HEIGHT,
         ),
@@ -87,7 +93,7 @@ def _spans(drawn: dict[str, Any]) -> dict[str, _Spans]:
 
 
 def _trace(kind: str, text: str, color: str, spans: _Spans, rows: int) -> Trace:
-    thick = max(1.0, min(10.0, 0.75 * _PLOT / rows))
+    thick = max(1.4, min(10.0, 0.75 * _PLOT / rows))
     return {
         "type": "scatter",
         "mode": "lines",
@@ -98,6 +104,18 @@ def _trace(kind: str, text: str, color: str, spans: _Spans, rows: int) -> Trace:
         "line": {"color": color, "width": round(thick * (0.45 if kind == "waiting" else 1), 2)},
         "hovertemplate": "request %{customdata[0]:,d}<br>steps %{customdata[1]:,d} to %{customdata[2]:,d}<br>"
         f"{text}<extra></extra>",
+    }
+
+
+def _crosses(spans: _Spans) -> Trace:
+    """Mark the ends of spans: most that are preempted had just begun, and would be too short to be seen."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": spans.x[2::4],
+        "y": spans.y[2::4],
+        "marker": {"color": "red", "size": 6, "symbol": "x-thin", "line": {"color": "red", "width": 1.5}},
+        "hoverinfo": "skip",
     }
 
 

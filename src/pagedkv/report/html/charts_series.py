@@ -9,12 +9,12 @@ from pagedkv.report.html.chart import Chart, Column, Key, Trace, axis, rounded
 from pagedkv.report.html.timeline import STEP_AXIS, Band, Timeline
 from pagedkv.report.quantities import count, percent
 
-_EVENTS = (
-    ("completed", "completed requests", "green"),
-    ("preemptions", "preemptions", "red"),
-    ("rejected", "rejected requests", "purple"),
-    ("evictions", "evicted blocks", "yellow"),
+_REQUESTS = (
+    ("completed", "completed", "green"),
+    ("preemptions", "preempted", "red"),
+    ("rejected", "rejected", "purple"),
 )
+_BLOCKS = (("evictions", "evicted blocks", "yellow"),)
 
 
 def series_charts(document: Document) -> tuple[Chart, ...]:
@@ -27,8 +27,9 @@ def series_charts(document: Document) -> tuple[Chart, ...]:
         _utilization(timeline, document["config"]),
         _waste(timeline, document["config"]),
         _queue(timeline),
-        *_events(timeline),
+        *_events(timeline, "requests", "What became of requests", _REQUESTS),
         *_hits(timeline),
+        *_events(timeline, "evictions", "Cached blocks evicted", _BLOCKS),
     )
 
 
@@ -90,22 +91,22 @@ def _queue(timeline: Timeline) -> Chart:
     )
 
 
-def _events(timeline: Timeline) -> tuple[Chart, ...]:
-    shown = [one for one in _EVENTS if any(timeline.series[one[0]])]
+def _events(timeline: Timeline, name: str, title: str, events: tuple[tuple[str, str, str], ...]) -> tuple[Chart, ...]:
+    shown = [one for one in events if any(timeline.series[one[0]])]
     if not shown:
         return ()
-    totals = ", ".join(f"{count(sum(timeline.series[key]))} {name}" for key, name, _ in shown)
+    totals = ", ".join(f"{count(sum(timeline.series[key]))} {words}" for key, words, _ in shown)
     return (
         Chart(
-            name="events",
-            title="Events over time",
+            name=name,
+            title=f"{title}, over time",
             summary=f"In all: {totals}.",
             caption=timeline.counts_caption(),
-            traces=tuple(timeline.line(name, timeline.series[key], "", color) for key, name, color in shown),
+            traces=tuple(timeline.line(words, timeline.series[key], "", color) for key, words, color in shown),
             layout={"xaxis": STEP_AXIS, "yaxis": axis(f"count within {_steps(timeline)}", rangemode="tozero")},
-            keys=tuple(Key(name, color, (place,)) for place, (_, name, color) in enumerate(shown)),
-            columns=(*timeline.columns(), *(Column(name, timeline.series[key]) for key, name, _ in shown)),
-            height=260,
+            keys=tuple(Key(words, color, (place,)) for place, (_, words, color) in enumerate(shown)),
+            columns=(*timeline.columns(), *(Column(words, timeline.series[key]) for key, words, _ in shown)),
+            height=240,
         ),
     )
 
@@ -122,8 +123,8 @@ def _hits(timeline: Timeline) -> tuple[Chart, ...]:
             title="Prefix cache hit rate over time",
             summary=f"{count(sum(hit))} of {count(sum(queried))} prompt tokens were found: "
             f"{percent(sum(hit) / sum(queried))}.",
-            caption=f"Prompt tokens found in the cache, of those looked up within {_steps(timeline)}; no point where none "
-            "was looked up.",
+            caption=f"Prompt tokens found in the cache, of those looked up within {_steps(timeline)}; no point where "
+            "none was looked up.",
             traces=(
                 _points(timeline, rate),
                 timeline.line("since the start", so_far, "% of tokens", "blue", idle=None),

@@ -67,8 +67,8 @@ def contiguous_charts(document: Document) -> tuple[Chart, ...]:
             name="contiguous",
             title="Memory at the peak, against reservation of the longest length",
             summary=f"Paged: {mib(sizes[0])}. Contiguous: {mib(sizes[1])}, for "
-            f"{count(figures['contiguous_sequences'])} sequences of {count(figures['contiguous_max_seq_len'])} tokens. Saved: "
-            f"{percent(figures['peak_saving_vs_contiguous'])}{times}.",
+            f"{count(figures['contiguous_sequences'])} sequences of {count(figures['contiguous_max_seq_len'])} tokens. "
+            f"Saved: {percent(figures['peak_saving_vs_contiguous'])}{times}.",
             caption="What the same requests would take if each had its longest length reserved in one piece.",
             traces=(
                 {

@@ -47,10 +47,15 @@ def page_of(document: Document) -> Page:
         report=report,
         tiles=tiles(document),
         groups=tuple(group for group in _groups(document) if group.charts or group.note),
-        sections=(*report.sections, *time_sections(document)),
+        sections=(*_sections(document, report), *time_sections(document)),
         command=document.get("command_line"),
         versions=tuple((name, str(version)) for name, version in document["versions"].items()),
     )
+
+
+def _sections(document: Document, report: Report) -> tuple[Section, ...]:
+    """Return the figures in words; bars of characters are left out where there are charts of the same."""
+    return () if document["command"] == "reproduce" else report.sections
 
 
 def _groups(document: Document) -> tuple[Group, ...]:

@@ -1,4 +1,4 @@
-"""The recorded series of a run as lines over steps: each bucket a level piece, idle steps between them shown as such."""
+"""The recorded series of a run as lines over steps: each bucket a level piece, idle steps between shown as such."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Timeline:
             "x": x,
             "y": y,
             "customdata": words,
-            "line": {"color": color, "width": 2, "shape": "hv"},
+            "line": {"color": color, "width": 1.6, "shape": "hv"},
             "hovertemplate": f"{name}: %{{y:,.2f}} {unit}<extra>%{{customdata}}</extra>",
         }
 

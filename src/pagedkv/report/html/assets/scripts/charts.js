@@ -53,6 +53,15 @@ function drawAll() {
   for (const entry of charts.values()) draw(entry);
 }
 
+// One chart at a time, so that the page answers while the later ones are drawn.
+async function drawInTurn() {
+  for (const entry of charts.values()) {
+    draw(entry);
+    await new Promise((resume) => setTimeout(resume));
+  }
+  document.documentElement.dataset.ready = "true";
+}
+
 function addCharts() {
   for (const plot of document.querySelectorAll(".plot")) {
     const name = plot.dataset.chart;

@@ -6,7 +6,7 @@ function mapTraces(chart, hidden) {
   const place = new Map(states.map(([, code], index) => [code, index]));
   const names = new Map(states.map(([role, code]) => [code, role]));
   const z = cells.z.map((row) => row.map((cell) => (cell < 0 ? place.get(cell) : states.length + (cell % shades))));
-  const text = cells.z.map((row) => row.map((cell) => (cell < 0 ? names.get(cell) : `request ${cell.toLocaleString("en")}`)));
+  const text = cells.z.map((row) => row.map((cell) => (cell < 0 ? names.get(cell) : `request ${cell}`)));
   const roles = [
     ...states.map(([role]) => (hidden.has(role) ? "transparent" : role)),
     ...Array.from({ length: shades }, (_, shade) => (hidden.has("owner") ? "transparent" : `owner-${shade + 1}`)),

@@ -1,7 +1,7 @@
 // Starts everything, and answers keys, changes of scheme, and printing.
 
 const spoken = document.getElementById("spoken");
-const PAPER_WIDTH = 660; // CSS pixels: what A4 leaves between margins and the frame of a chart
+const PAPER_WIDTH = 640; // CSS pixels: what A4 leaves between margins and the frame of a chart
 
 // Arrow keys walk along a chart: a row of its table is shown and spoken.
 function walk(entry, by) {
@@ -38,7 +38,6 @@ addCharts();
 addLegends();
 addTables();
 addKeys();
-drawAll();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 matchMedia("print").addEventListener("change", (event) => setPaper(event.matches));
-document.documentElement.dataset.ready = "true";
+drawInTurn();

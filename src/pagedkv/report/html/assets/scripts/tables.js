@@ -1,8 +1,10 @@
 // The table below a chart, made when it is first opened: a thousand rows that nobody reads should cost nothing.
 
+const NUMBERS = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
 function cellText(value) {
   if (value === null || value === undefined) return "–";
-  return typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 6 }) : String(value);
+  return typeof value === "number" ? NUMBERS.format(value) : String(value);
 }
 
 function add(parent, tag, text) {
