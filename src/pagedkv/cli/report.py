@@ -20,14 +20,9 @@ def report(
     Exit code: 0, or 2 for bad input, whatever the saved run's outcome was.
     """
     from pagedkv.report.html.html_file import HtmlFile
-    from pagedkv.report.html.page import page_of
     from pagedkv.report.quantities import size
-    from pagedkv.report.saved import MALFORMED, malformed, read_document
+    from pagedkv.report.saved import read_page
 
     keep_apart({"RESULT.json": result}, {"--output": output})
-    document = read_document(result)
-    try:
-        page = page_of(document)
-    except MALFORMED as error:
-        raise malformed(result, document, error) from error
+    page = read_page(result)
     print(f"{output}: {size(HtmlFile(output).write(page))}")

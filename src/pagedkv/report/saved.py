@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.dispatch import REPORTS
 from pagedkv.report.document import SCHEMA, Document
+from pagedkv.report.html.page import Page, page_of
 
 _MAKE_ONE = "give what `pagedkv simulate`, `plan` or `reproduce` wrote with --json FILE"
 # What a builder of plain data meets in a document that lacks something, or has something else in its place.
@@ -16,7 +17,27 @@ MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDi
 
 
 def read_document(file: str) -> Document:
-    """Return the document of a file. Errors: InvalidArgumentError for what is no document of schema 1."""
+    """Return the document of a file. Errors: InvalidArgumentError for what is no whole document of schema 1."""
+    return _read(file)[0]
+
+
+def read_page(file: str) -> Page:
+    """Return the page of a file's document. Errors: as of `read_document`."""
+    return _read(file)[1]
+
+
+def _read(file: str) -> tuple[Document, Page]:
+    """A document is whole if all that is ever said of it can be built."""
+    document = _marked(file)
+    try:
+        return document, page_of(document)
+    except MALFORMED as error:
+        what = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error)
+        form = f"it is marked as of `pagedkv {document['command']}`, but has not its form"
+        raise _none_of_ours(file, f"{form}: {what}") from error
+
+
+def _marked(file: str) -> Document:
     found = _parsed(file)
     if not isinstance(found, dict) or "schema" not in found or not isinstance(found.get("command"), str):
         raise _none_of_ours(file, "it has no schema and command")
@@ -27,12 +48,6 @@ def read_document(file: str) -> Document:
     if found["command"] not in REPORTS:
         raise _none_of_ours(file, f"command {found['command']!r} is not known")
     return found
-
-
-def malformed(file: str, document: Document, error: Exception) -> InvalidArgumentError:
-    """Return the error for a document whose report cannot be built, from what stopped it (one of MALFORMED)."""
-    what = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error)
-    return _none_of_ours(file, f"it is marked as of `pagedkv {document['command']}`, but has not its form: {what}")
 
 
 def _parsed(file: str) -> Any:

@@ -30,35 +30,38 @@ _OVERLAYS = (
 )
 
 
-def compare_charts(documents: tuple[Document, Document]) -> tuple[Chart, ...]:
-    """Return the overlays of two recorded runs, none if one was not recorded. Pure."""
+def compare_charts(documents: tuple[Document, Document], names: tuple[str, str]) -> tuple[Chart, ...]:
+    """Return the overlays of two recorded runs, none if one was not recorded. names: of their files. Pure."""
     histories = [document.get("history") for document in documents]
     if not all(history and history["series"]["first_step"] for history in histories):
         return ()
     timelines = tuple(Timeline(history["series"]) for history in histories if history)
-    return tuple(_chart(overlay, documents, timelines) for overlay in _OVERLAYS)
+    words = tuple(f"{side}: {name}" for side, name in zip("AB", names, strict=True))
+    return tuple(_chart(overlay, documents, timelines, words) for overlay in _OVERLAYS)
 
 
-def _chart(overlay: _Overlay, documents: tuple[Document, Document], timelines: tuple[Timeline, ...]) -> Chart:
+def _chart(
+    overlay: _Overlay, documents: tuple[Document, Document], timelines: tuple[Timeline, ...], words: tuple[str, ...]
+) -> Chart:
     traces: list[Trace] = []
     keys: list[Key] = []
     columns: list[Column] = []
     said = []
-    for side, color, document, timeline in zip("AB", _COLORS, documents, timelines, strict=True):
+    for side, text, color, document, timeline in zip("AB", words, _COLORS, documents, timelines, strict=True):
         band = timeline.band(side, overlay.unit, color, key=overlay.key, scale=_scale(overlay, document))
         drawn = timeline.traces(band)
-        keys.append(Key(side, color, tuple(range(len(traces), len(traces) + len(drawn)))))
+        keys.append(Key(text, color, tuple(range(len(traces), len(traces) + len(drawn)))))
         traces += drawn
         columns += [
             Column(f"{side}: {column.title}", column.values)
             for column in (*timeline.columns(), *timeline.band_columns(band))
         ]
-        said.append(f"{side}: {_range(band)}")
+        said.append(f"{side}: {_range(overlay, band)}")
     return Chart(
         name=overlay.name,
         title=overlay.title,
         summary="; ".join(said) + ".",
-        caption=" ".join(f"{side}: {one.caption()}" for side, one in zip("AB", timelines, strict=True)),
+        caption=_caption([one.caption() for one in timelines]),
         traces=tuple(traces),
         layout={
             "xaxis": STEP_AXIS,
@@ -77,5 +80,14 @@ def _scale(overlay: _Overlay, document: Document) -> float:
     return 100 / (blocks * document["config"]["block_size"] if overlay.share_of == "places" else blocks)
 
 
-def _range(band: Band) -> str:
-    return f"{min(band.low):,.2f} to {max(band.high):,.2f} {band.unit}"
+def _caption(captions: list[str]) -> str:
+    return (
+        captions[0]
+        if len(set(captions)) == 1
+        else " ".join(f"{side}: {one}" for side, one in zip("AB", captions, strict=True))
+    )
+
+
+def _range(overlay: _Overlay, band: Band) -> str:
+    digits = 2 if overlay.share_of else 0
+    return f"{min(band.low):,.{digits}f} to {max(band.high):,.{digits}f} {band.unit}"

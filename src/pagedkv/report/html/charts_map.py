@@ -32,8 +32,8 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
             name="block-map",
             title="Block map",
             summary=f"{_sampled(document, len(blocks), len(steps))} Of these, at one moment, at most "
-            f"{count(max(owned))} are owned by one request each, {count(max(tallies[SHARED]))} are shared by several sequences, and "
-            f"{count(max(tallies[CACHED]))} are free with a content that can be found again.",
+            f"{count(max(owned))} are owned by one request each, {count(max(tallies[SHARED]))} are shared by several "
+            f"sequences, and {count(max(tallies[CACHED]))} are free with a content that can be found again.",
             caption="A row is a block, a column a moment. Each request has one of "
             f"{OWNER_SHADES} shades, by its number: a request's blocks lie wherever one was free.",
             traces=({"type": "heatmap", "x": steps, "y": blocks, "z": cells},),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from pagedkv.report.document import Document
 from pagedkv.report.html.chart import Chart, Column, Key, Trace, axis
@@ -20,20 +19,7 @@ _KINDS = (
 )
 
 
-@dataclass(slots=True)
-class _Spans:
-    """Spans of one kind as one broken line."""
-
-    x: list[float | None] = field(default_factory=list)
-    y: list[int | None] = field(default_factory=list)
-    words: list[list[Any]] = field(default_factory=list)
-
-    def add(self, row: int, first: int, last: int, request: int) -> None:
-        """Add the steps first to last; the middle is there to be pointed at."""
-        end = last + 1
-        self.x += [first, (first + end) / 2, end, None]
-        self.y += [row, row, row, None]
-        self.words += [[request, first, last]] * 4
+Spans: TypeAlias = list[list[int]]  # row, first and last step
 
 
 def sequence_charts(document: Document) -> tuple[Chart, ...]:
@@ -43,7 +29,7 @@ def sequence_charts(document: Document) -> tuple[Chart, ...]:
         return ()
     drawn = history["sequences"]
     spans = _spans(drawn)
-    kinds = [(kind, text, color) for kind, text, color in _KINDS if spans[kind].x]
+    kinds = [(kind, text, color) for kind, text, color in _KINDS if spans[kind]]
     preempted = sum(segment[3] == "preempted" for segment in drawn["segments"])
     rows = len(drawn["request"])
     crosses = (_crosses(spans["preempted"]),) if preempted else ()
@@ -67,53 +53,51 @@ def sequence_charts(document: Document) -> tuple[Chart, ...]:
                 "hoverdistance": 40,
             },
             keys=tuple(
-                Key(
-                    text, color, (place, *(range(len(kinds), len(kinds) + len(crosses)) if kind == "preempted" else ()))
-                )
+                Key(text, color, (place, len(kinds)) if kind == "preempted" else (place,))
                 for place, (kind, text, color) in enumerate(kinds)
             ),
             columns=_columns(drawn),
             height=HEIGHT,
+            extra={"requests": drawn["request"]},
         ),
     )
 
 
-def _spans(drawn: dict[str, Any]) -> dict[str, _Spans]:
+def _spans(drawn: dict[str, Any]) -> dict[str, Spans]:
     """Return running spans by how they end, and the waits before them."""
-    spans = {kind: _Spans() for kind, _, _ in _KINDS}
+    spans: dict[str, Spans] = {kind: [] for kind, _, _ in _KINDS}
     row_of = {request: row for row, request in enumerate(drawn["request"])}
     waits_from = dict(zip(drawn["request"], drawn["arrival_step"], strict=True))
     for request, first, last, end in sorted(drawn["segments"], key=lambda segment: (segment[0], segment[1])):
         row = row_of[request]
         if first > waits_from[request]:
-            spans["waiting"].add(row, waits_from[request], first - 1, request)
-        spans[end].add(row, first, last, request)
+            spans["waiting"].append([row, waits_from[request], first - 1])
+        spans[end].append([row, first, last])
         waits_from[request] = last + 1
     return spans
 
 
-def _trace(kind: str, text: str, color: str, spans: _Spans, rows: int) -> Trace:
+def _trace(kind: str, text: str, color: str, spans: Spans, rows: int) -> Trace:
+    """Return spans as one broken line; the page makes its points, of which there would be four a span."""
     thick = max(1.4, min(10.0, 0.75 * _PLOT / rows))
     return {
         "type": "scatter",
         "mode": "lines",
         "name": text,
-        "x": spans.x,
-        "y": spans.y,
-        "customdata": spans.words,
+        "spans": spans,
         "line": {"color": color, "width": round(thick * (0.45 if kind == "waiting" else 1), 2)},
         "hovertemplate": "request %{customdata[0]:,d}<br>steps %{customdata[1]:,d} to %{customdata[2]:,d}<br>"
         f"{text}<extra></extra>",
     }
 
 
-def _crosses(spans: _Spans) -> Trace:
+def _crosses(spans: Spans) -> Trace:
     """Mark the ends of spans: most that are preempted had just begun, and would be too short to be seen."""
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": spans.x[2::4],
-        "y": spans.y[2::4],
+        "x": [last + 1 for _, _, last in spans],
+        "y": [row for row, _, _ in spans],
         "marker": {"color": "red", "size": 6, "symbol": "x-thin", "line": {"color": "red", "width": 1.5}},
         "hoverinfo": "skip",
     }

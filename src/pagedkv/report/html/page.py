@@ -15,7 +15,7 @@ from pagedkv.report.html.charts_series import series_charts
 from pagedkv.report.html.charts_systems import contiguous_charts, systems_charts
 from pagedkv.report.html.charts_time import time_charts, time_sections
 from pagedkv.report.html.tiles import tiles
-from pagedkv.report.model import Line, Report, Section
+from pagedkv.report.model import Line, Report, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """tiles: the few figures that are read first; command: the command line of the run, None if it is not known."""
+    """tiles: the few figures that are read first; lead, tables: those before the charts, and after them; command: the
+    command line of the run, None if it is not known.
+    """
 
     report: Report
     tiles: tuple[Line, ...]
+    lead: tuple[Table, ...]
     groups: tuple[Group, ...]
     sections: tuple[Section, ...]
+    tables: tuple[Table, ...]
     command: str | None
     versions: tuple[tuple[str, str], ...]
 
@@ -46,8 +50,10 @@ def page_of(document: Document) -> Page:
     return Page(
         report=report,
         tiles=tiles(document),
+        lead=(),
         groups=tuple(group for group in _groups(document) if group.charts or group.note),
         sections=(*_sections(document, report), *time_sections(document)),
+        tables=report.tables,
         command=document.get("command_line"),
         versions=tuple((name, str(version)) for name, version in document["versions"].items()),
     )

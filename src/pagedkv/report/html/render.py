@@ -14,7 +14,7 @@ from typing import Any
 
 from pagedkv.report.html.page import Page
 
-_SCRIPTS = ("colors.js", "map.js", "charts.js", "legend.js", "tables.js", "page.js")
+_SCRIPTS = ("colors.js", "map.js", "spans.js", "charts.js", "legend.js", "tables.js", "page.js")
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 

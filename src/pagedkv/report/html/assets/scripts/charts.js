@@ -39,7 +39,7 @@ function tracesOf(entry) {
   const { chart, hidden } = entry;
   if (chart.kind === "map") return mapTraces(chart, hidden);
   return chart.traces.map((trace, place) => ({
-    ...colored(trace), ...barText(trace, trace.marker?.color), visible: !hidden.has(place),
+    ...colored(trace.spans ? spanPoints(trace, chart) : trace), ...barText(trace, trace.marker?.color), visible: !hidden.has(place),
   }));
 }
 

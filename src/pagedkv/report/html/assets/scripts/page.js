@@ -7,7 +7,7 @@ const PAPER_WIDTH = 640; // CSS pixels: what A4 leaves between margins and the f
 function walk(entry, by) {
   const { columns } = entry.chart;
   if (!columns.length) return;
-  const rows = columns[0].values.length;
+  const rows = rowsOf(columns);
   entry.at = Math.min(rows - 1, Math.max(0, entry.at + by));
   spoken.textContent = columns.map((column) => `${column.title}: ${cellText(column.values[entry.at])}`).join("; ");
   const axis = entry.plot._fullLayout?.xaxis;

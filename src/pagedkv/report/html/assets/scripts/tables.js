@@ -7,6 +7,11 @@ function cellText(value) {
   return typeof value === "number" ? NUMBERS.format(value) : String(value);
 }
 
+// Two runs of different lengths stand side by side in one table.
+function rowsOf(columns) {
+  return Math.max(...columns.map((column) => column.values.length));
+}
+
 function add(parent, tag, text) {
   const made = document.createElement(tag);
   if (text !== undefined) made.textContent = text;
@@ -24,13 +29,13 @@ function fill(details) {
   const head = add(add(table, "thead"), "tr");
   for (const column of columns) add(head, "th", column.title).scope = "col";
   const body = add(table, "tbody");
-  columns[0].values.forEach((_, row) => {
+  for (let row = 0; row < rowsOf(columns); row += 1) {
     const line = add(body, "tr");
     columns.forEach((column, place) => {
       const cell = add(line, place === 0 ? "th" : "td", cellText(column.values[row]));
       if (place === 0) cell.scope = "row";
     });
-  });
+  }
 }
 
 function addTables() {

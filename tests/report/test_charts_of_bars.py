@@ -1,0 +1,71 @@
+"""Bars: systems, the paper, memory, plans, modeled times."""
+
+from __future__ import annotations
+
+from pagedkv.report.html.charts_paper import paper_charts
+from pagedkv.report.html.charts_systems import contiguous_charts, systems_charts
+from pagedkv.report.html.charts_time import time_charts, time_sections
+
+from .documents import reproduction, simulation, system
+
+
+def test_systems_are_stacked_to_the_whole_pool() -> None:
+    (chart,) = systems_charts(
+        simulation(systems=[system(None, 0.97), system("max", 0.25), system("pow2", 0.1, steps=0)])
+    )
+    assert chart.traces[0]["y"] == ["paged", "max, first fit"]  # one without a step has no shares
+    assert chart.traces[0]["x"] == [97.0, 25.0]
+    assert [round(sum(trace["x"][place] for trace in chart.traces), 6) for place in (0, 1)] == [100, 100]
+    assert chart.traces[1]["text"] == ["", "25.0 %"]  # 1 % is too narrow for its number
+    assert "The most: paged." in chart.summary
+    assert systems_charts(simulation()) == ()
+
+
+def test_means_are_over_all_steps_where_one_system_had_no_queue() -> None:
+    idle = system("max", 0.25)
+    idle["figures"]["saturated"] = None
+    (chart,) = systems_charts(simulation(systems=[system(None, 0.97), idle]))
+    assert "a mean over all steps" in chart.caption
+
+
+def test_memory_at_the_peak() -> None:
+    (chart,) = contiguous_charts(simulation())
+    assert chart.traces[0]["x"] == [1.0, 3.0]
+    assert "Saved: 25.00 %, 3.00 times less." in chart.summary
+    assert contiguous_charts({"figures": {"blocks": 1}}) == ()
+
+
+def test_ours_and_printed_with_the_difference() -> None:
+    (chart,) = paper_charts(reproduction())
+    ours, printed = chart.traces
+    assert (ours["x"], printed["x"]) == ([96.4, 56.0], [96.3, 57.3])
+    assert ours["y"] == ["paged: token states", "max, buddy: internal fragmentation"]
+    assert ours["customdata"] == [0.1, -1.3]
+    assert "The farthest apart is max, buddy: internal fragmentation" in chart.summary
+    assert "at most 1.5 points apart" in chart.caption
+    assert paper_charts(reproduction(shares=[])) == ()
+
+
+def test_a_name_is_no_markup() -> None:
+    hostile = system("<b>max</b>", 0.5)
+    (chart,) = systems_charts(simulation(systems=[hostile]))
+    assert chart.traces[0]["y"] == ["&lt;b&gt;max&lt;/b&gt;, first fit"]
+    assert chart.columns[0].values == ["<b>max</b>, first fit"]
+
+
+def test_modeled_times_say_so_everywhere() -> None:
+    time = {
+        "model": {"kind": "linear", "step_seconds": 0.01},
+        "figures": {"tokens_per_second": 120.5, "first_token": {"p50_seconds": 0.25, "p99_seconds": 1.5}, "none": None},
+    }
+    document = simulation(time=time)
+    (chart,) = time_charts(document)
+    assert chart.traces[0]["x"] == [0.25, 1.5]
+    assert chart.traces[0]["y"] == ["first token, p50", "first token, p99"]
+    for said in (chart.title, chart.summary, chart.caption, chart.layout["xaxis"]["title"]["text"]):
+        assert "odeled" in said
+    model, figures = time_sections(document)
+    assert [(line.label, line.value) for line in model.lines] == [("kind", "linear"), ("step seconds", "0.01 s")]
+    assert figures.title == "Modeled times, not measured"
+    assert figures.lines[-1].value == "n/a"
+    assert time_charts(simulation()) == () == time_sections(simulation())
