@@ -11,6 +11,7 @@ from benchmarks import (
     pool_build,
     prefix_memory,
     prefix_reuse,
+    report_opening,
     simulate_trace,
     statistics_cost,
     trace_reading,
@@ -31,4 +32,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
     trace_reading.BENCHMARK,
+    report_opening.BENCHMARK,
 )

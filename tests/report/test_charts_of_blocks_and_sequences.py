@@ -41,19 +41,15 @@ def test_the_map_says_which_blocks_and_moments_are_drawn() -> None:
 
 def test_waits_and_spans_are_lines_from_step_to_step() -> None:
     (chart,) = sequence_charts(document(sequences=sequences(1, 2)))
-    assert [trace.get("name") for trace in chart.traces] == [
-        "waiting",
-        "runs, then completes",
-        "runs, then is preempted",
-        None,
-    ]
-    waiting, completed, preempted, crosses = chart.traces
+    names = [trace["name"] for trace in chart.traces]
+    assert names == ["waiting", "runs, then completes", "runs, then is preempted"]
+    waiting, completed, preempted = chart.traces
     assert waiting["spans"] == [[0, 0, 0], [0, 3, 3]]
     assert preempted["spans"] == [[0, 1, 2]]
     assert completed["spans"] == [[0, 4, 5]]
     assert chart.extra == {"requests": [0]}
-    assert (crosses["x"], crosses["y"]) == ([3], [0])
-    assert [key.traces for key in chart.keys] == [(0,), (1,), (2, 3)]
+    assert [trace["stroke"] for trace in chart.traces] == [0, 0, 0.4]
+    assert [key.traces for key in chart.keys] == [(0,), (1,), (2,)]
 
 
 def test_a_request_that_runs_at_once_does_not_wait() -> None:

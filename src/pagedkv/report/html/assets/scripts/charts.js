@@ -46,6 +46,7 @@ function tracesOf(entry) {
 function draw(entry) {
   const layout = { ...layoutOf(entry.chart), ...(entry.width ? { width: entry.width, autosize: false } : {}) };
   layout.height = entry.height;
+  layout.shapes = spanShapes(entry.chart, entry.hidden);
   return Plotly.react(entry.plot, tracesOf(entry), layout, CONFIG);
 }
 

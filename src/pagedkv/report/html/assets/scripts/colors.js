@@ -1,6 +1,6 @@
 // Roles of colors -> colors, as the style sheet has them now: light, dark, or paper.
 
-const COLOR_KEYS = new Set(["color", "fillcolor", "bgcolor", "linecolor"]);
+const COLOR_KEYS = new Set(["color", "fillcolor", "bgcolor", "bordercolor", "linecolor"]);
 
 function cssColor(role) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${role}`).trim();
