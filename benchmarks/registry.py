@@ -13,6 +13,7 @@ from benchmarks import (
     prefix_reuse,
     report_opening,
     simulate_trace,
+    simulation_history,
     statistics_cost,
     trace_reading,
 )
@@ -31,6 +32,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     pool_build.BENCHMARK,
     import_cost.BENCHMARK,
     simulate_trace.BENCHMARK,
+    simulation_history.BENCHMARK,
     trace_reading.BENCHMARK,
     report_opening.BENCHMARK,
 )

@@ -40,7 +40,15 @@ def plan(
     step_ms: Annotated[
         str | None, text_option("MS", "Trace: replay its times, a step in MS milliseconds.  [default: all at step 0]")
     ] = None,
+    step_time: Annotated[
+        str | None,
+        text_option("MODEL", "Trace: replay its times; roofline is of this model and GPU; or linear:..., fit:FILE."),
+    ] = None,
     max_seqs: Annotated[int | None, whole_option("N", "Trace: most requests that run at once.")] = None,
+    max_batched_tokens: Annotated[
+        int | None, whole_option("TOKENS", "Trace: most tokens that a step computes.")
+    ] = None,
+    chunked_prefill: Annotated[bool, flag_option("--chunked-prefill", "Trace: store a prompt piece by piece.")] = False,
     prefix_caching: Annotated[
         bool, flag_option("--prefix-caching", "Trace: look prompts up in what was stored.")
     ] = False,
@@ -76,7 +84,10 @@ def plan(
         trace=trace,
         limit=limit,
         step_ms=step_ms,
+        step_time=step_time,
         max_seqs=max_seqs,
+        max_batched_tokens=max_batched_tokens,
+        chunked_prefill=chunked_prefill,
         prefix_caching=prefix_caching,
         strict=strict,
     )

@@ -11,7 +11,7 @@ from pagedkv.model_config import read_shape
 from pagedkv.plan import Gpu, Plan
 from pagedkv.report.document import SCHEMA, Document, versions
 
-_OF_THE_RUN = ("outcome", "config", "figures", "rejections", "trace", "failures", "notes")
+_OF_THE_RUN = ("outcome", "config", "figures", "rejections", "trace", "time", "failures", "notes")
 
 
 def run_plan(setup: PlanSetup, *, show_progress: bool) -> Document:
@@ -119,7 +119,7 @@ def _notes(setup: PlanSetup) -> list[str]:
         notes.append(f"{sliding} layers have a sliding window; pagedkv stores them as full attention")
     if (longest := setup.longest) is not None and any(length > longest for length in setup.lengths):
         notes.append(f"the model is made for {longest:,} tokens at most")
-    if setup.simulation is not None and options.step_ms is None:
+    if setup.simulation is not None and options.step_ms is None and options.step_time is None:
         notes.append(
             "all requests of the trace are there at step 0, so the pool is as full as it gets; --step-ms MS replays "
             "their times"

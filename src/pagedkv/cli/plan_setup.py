@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pagedkv.arguments import INT32_MAX, whole_number
-from pagedkv.cli.files import exists
+from pagedkv.cli.named_model import find_model
 from pagedkv.cli.quantities import share, token_lengths
-from pagedkv.cli.simulation_load import SyntheticOptions
-from pagedkv.cli.simulation_setup import Setup, SimulateOptions, prepare
+from pagedkv.cli.simulation_options import SimulateOptions
+from pagedkv.cli.simulation_setup import Setup, prepare
+from pagedkv.cli.step_time import roofline_of
 from pagedkv.dtypes import dtype_of
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import parse_bytes
-from pagedkv.model_config import language_fields, read_config, read_shape
+from pagedkv.model_config import language_fields, read_shape
 from pagedkv.plan import Catalog, Demand, Gpu, Model, Plan, make_plan, read_catalog, weights_of
 
 SHORTEST, LONGEST = 1024, 128 * 1024
@@ -39,7 +39,10 @@ class PlanOptions:
     trace: str | None
     limit: int | None
     step_ms: str | None
+    step_time: str | None
     max_seqs: int | None
+    max_batched_tokens: int | None
+    chunked_prefill: bool
     prefix_caching: bool
     strict: bool
 
@@ -63,12 +66,12 @@ def prepare_plan(options: PlanOptions) -> PlanSetup:
     """
     _check_combination(options)
     catalog = read_catalog(*options.catalog)
-    gpu, model = _gpu(options, catalog), _model(options.model, catalog)
+    gpu, model = _gpu(options, catalog), find_model(options.model, catalog)
     longest = _longest(model)
     given = None if options.lengths is None else token_lengths(options.lengths, "--lengths")
     plan = make_plan(_demand(options, gpu, model))
     lengths = _usual_lengths(longest) if given is None else given
-    return PlanSetup(options, gpu, plan, lengths, longest, _simulation(options, plan))
+    return PlanSetup(options, gpu, plan, lengths, longest, _simulation(options, plan, gpu))
 
 
 def _check_combination(options: PlanOptions) -> None:
@@ -81,7 +84,10 @@ def _check_combination(options: PlanOptions) -> None:
     for name, given in (
         ("--limit", options.limit is not None),
         ("--step-ms", options.step_ms is not None),
+        ("--step-time", options.step_time is not None),
         ("--max-seqs", options.max_seqs is not None),
+        ("--max-batched-tokens", options.max_batched_tokens is not None),
+        ("--chunked-prefill", options.chunked_prefill),
         ("--prefix-caching", options.prefix_caching),
         ("--strict", options.strict),
     ):
@@ -94,15 +100,6 @@ def _gpu(options: PlanOptions, catalog: Catalog) -> Gpu:
         return catalog.gpu(options.gpu)
     assert options.gpu_memory is not None
     return Gpu("", parse_bytes(options.gpu_memory), "--gpu-memory")
-
-
-def _model(text: str, catalog: Catalog) -> Model:
-    """A file or folder of this machine first: a name is never taken for what lies there."""
-    if exists(text) or text.endswith(".json"):
-        path = Path(text)
-        name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
-        return Model(name or path.resolve().parent.name, read_config(text), text)
-    return catalog.model(text)
 
 
 def _demand(options: PlanOptions, gpu: Gpu, model: Model) -> Demand:
@@ -134,38 +131,32 @@ def _usual_lengths(longest: int | None) -> tuple[int, ...]:
     return tuple(1 << power for power in powers) or (most,)
 
 
-def _simulation(options: PlanOptions, plan: Plan) -> Setup | None:
+def _simulation(options: PlanOptions, plan: Plan, gpu: Gpu) -> Setup | None:
     """The same run as `pagedkv simulate --device null` over a pool of these blocks."""
     if options.trace is None:
         return None
+    own = options.step_time == "roofline"
+    demand = plan.demand
+    roofline = None
+    if own:
+        roofline = roofline_of(
+            demand.model, demand.weights, gpu, demand.tensor_parallel, token_bytes=plan.layout.token_bytes
+        )
     return prepare(
         SimulateOptions(
             trace=options.trace,
-            format=None,
-            synthetic=SyntheticOptions(),
-            save_trace=None,
-            closed_loop=False,
-            pool_size=None,
             blocks=plan.blocks,
             block_size=plan.layout.block_size,
             token_bytes=plan.layout.token_bytes,
-            max_seq_len=None,
-            concurrency=None,
-            completions=None,
-            samples=1,
-            beam_width=1,
-            beam_survival=None,
-            seed=None,
             limit=options.limit,
             step_ms=options.step_ms,
+            step_time=options.step_time,
             max_seqs=options.max_seqs,
-            admission="grow",
-            watermark="0",
+            max_batched_tokens=options.max_batched_tokens,
+            chunked_prefill=options.chunked_prefill,
             prefix_caching=options.prefix_caching,
-            cache_only=False,
-            compare=False,
             device="null",
             strict=options.strict,
-            verify=None,
-        )
+        ),
+        roofline,
     )

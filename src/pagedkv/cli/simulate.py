@@ -18,7 +18,9 @@ def simulate(
     pool_size: Annotated[str | None, text_option("SIZE", "Pool in bytes, or KiB/MiB/GiB.  [default: 256MiB]")] = None,
     blocks: Annotated[int | None, whole_option("N", "Pool in blocks, instead of --pool-size.")] = None,
     block_size: Annotated[int | None, whole_option("TOKENS", "Tokens a block.  [default: 16]")] = None,
-    token_bytes: Annotated[int, whole_option("BYTES", "KV bytes a token, all layers.")] = 512,
+    token_bytes: Annotated[
+        int | None, whole_option("BYTES", "KV bytes a token, all layers.  [default: 512, or the roofline's model's]")
+    ] = None,
     max_seq_len: Annotated[
         int | None,
         whole_option(
@@ -68,7 +70,16 @@ def simulate(
     step_ms: Annotated[
         str | None, text_option("MS", "Keep the times, a step in MS milliseconds.  [default: all at step 0]")
     ] = None,
+    step_time: Annotated[
+        str | None, text_option("MODEL", "Keep the times, a step as long as linear:..., fit:FILE or roofline:... says.")
+    ] = None,
     max_seqs: Annotated[int | None, whole_option("N", "Most requests that the scheduler runs at once.")] = None,
+    max_batched_tokens: Annotated[
+        int | None, whole_option("TOKENS", "Most tokens that a step computes, prompts included.")
+    ] = None,
+    chunked_prefill: Annotated[
+        bool, flag_option("--chunked-prefill", "Store a prompt piece by piece where the step's tokens end.")
+    ] = False,
     admission: Annotated[
         str, text_option("grow|final", "Admit what fits now, or only what fits to its end, so nothing is preempted.")
     ] = "grow",
@@ -109,8 +120,9 @@ def simulate(
     # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
     from pagedkv.cli.simulation_cache import run_cache_document
     from pagedkv.cli.simulation_load import SyntheticOptions
+    from pagedkv.cli.simulation_options import SimulateOptions
     from pagedkv.cli.simulation_run import run_document
-    from pagedkv.cli.simulation_setup import SimulateOptions, prepare
+    from pagedkv.cli.simulation_setup import prepare
     from pagedkv.report.simulation import dashboard
     from pagedkv.simulate import write_trace
 
@@ -145,7 +157,10 @@ def simulate(
         seed=seed,
         limit=limit,
         step_ms=step_ms,
+        step_time=step_time,
         max_seqs=max_seqs,
+        max_batched_tokens=max_batched_tokens,
+        chunked_prefill=chunked_prefill,
         admission=admission,
         watermark=watermark,
         prefix_caching=prefix_caching,

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pagedkv.cli.simulation_checks import check_limit, check_pool_options
+from pagedkv.cli.simulation_options import SimulateOptions
 from pagedkv.cli.simulation_run import document_of
-from pagedkv.cli.simulation_setup import (
-    WAS_SORTED,
-    SimulateOptions,
-    check_limit,
-    check_pool_options,
-    limited,
-    pool,
-)
+from pagedkv.cli.simulation_setup import TOKEN_BYTES, WAS_SORTED, limited, pool
 from pagedkv.cli.simulation_signal import interruptible
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.document import Document
@@ -30,7 +25,8 @@ def run_cache_document(options: SimulateOptions, *, show_progress: bool) -> Docu
     assert options.trace is not None
     trace = read_trace(options.trace, strict=options.strict, format=options.format)
     workload = limited(trace, options)
-    spec = pool(options, 1 if workload.identities is None else workload.identities.tokens_per_id)
+    block_size = 1 if workload.identities is None else workload.identities.tokens_per_id
+    spec = pool(options, block_size, TOKEN_BYTES if options.token_bytes is None else options.token_bytes)
     with RunProgress("requests", len(workload), enabled=show_progress) as progress:
         replay = CacheReplay(workload, spec.num_blocks, on_progress=progress.update)
         with interruptible(replay):
@@ -59,6 +55,9 @@ def _check(options: SimulateOptions) -> None:
         ("--beam-survival", options.beam_survival is not None),
         ("--seed", options.seed is not None),
         ("--step-ms", options.step_ms is not None),
+        ("--step-time", options.step_time is not None),
+        ("--max-batched-tokens", options.max_batched_tokens is not None),
+        ("--chunked-prefill", options.chunked_prefill),
         ("--max-seqs", options.max_seqs is not None),
         ("--admission", options.admission != "grow"),
         ("--watermark", options.watermark != "0"),

@@ -66,8 +66,9 @@ class SyntheticOptions:
         }
 
 
-def check_synthetic(options: SyntheticOptions, *, timed: bool) -> None:
-    """Refuse what does not go together, before anything is read. timed: --step-ms was given.
+def check_synthetic(options: SyntheticOptions, *, timed: bool, must_be_timed: bool) -> None:
+    """Refuse what does not go together, before anything is read. timed: it is said how long a step takes;
+    must_be_timed: by --step-ms, which is for nothing else.
 
     Errors: InvalidArgumentError.
     """
@@ -76,8 +77,10 @@ def check_synthetic(options: SyntheticOptions, *, timed: bool) -> None:
         raise InvalidArgumentError(f"--arrivals is {arrivals[:40]!r}; give one of {', '.join(ARRIVALS)}")
     is_timed = arrivals in TIMED
     if is_timed and not timed:
-        raise InvalidArgumentError(f"--arrivals {arrivals} has times; say how long a step is, with --step-ms")
-    if timed and not is_timed:
+        raise InvalidArgumentError(
+            f"--arrivals {arrivals} has times; say how long a step is, with --step-ms or --step-time"
+        )
+    if must_be_timed and not is_timed:
         raise InvalidArgumentError(f"--step-ms is about times and --arrivals {arrivals} has none; leave it out")
     if is_timed and options.rate is None:
         raise InvalidArgumentError(f"--arrivals {arrivals} needs --rate, how many sessions or requests come a second")

@@ -49,7 +49,15 @@ def _document(setup: Setup, result: SimulationResult, device: dict[str, Any]) ->
         "rejections": [asdict(rejection) for rejection in result.rejections[:LISTED_REJECTIONS]],
         "verification": None if result.verification is None else asdict(result.verification),
         "history": result.history,
+        "time": _time(setup, result),
     }
+
+
+def _time(setup: Setup, result: SimulationResult) -> dict[str, Any] | None:
+    """Return the modeled seconds and the model; after the run, a fit knows what lay beyond its measured steps."""
+    if setup.load.step_time is None:
+        return None
+    return {"model": setup.load.step_time.described(), "figures": result.seconds}
 
 
 def _with_systems(document: Document, setup: Setup, result: SimulationResult, *, show_progress: bool) -> Document:
@@ -87,6 +95,7 @@ def document_of(
         "trace": None if trace is None else trace_facts(trace),
         "verification": None,
         "history": None,
+        "time": None,
         "failures": list(result.failures),
         "notes": notes,
     }

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.arguments import INT32_MAX
 from pagedkv.cli.quantities import block_count, step_ticks, watermark_blocks
-from pagedkv.cli.simulation_groups import read_groups
-from pagedkv.cli.simulation_load import SyntheticOptions, check_synthetic, synthetic_load
+from pagedkv.cli.simulation_checks import check_caps, check_combination, check_limit
+from pagedkv.cli.simulation_groups import read_batching, read_groups
+from pagedkv.cli.simulation_load import synthetic_load
+from pagedkv.cli.simulation_options import SimulateOptions
+from pagedkv.cli.step_time import NamedRoofline, read_step_time
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import OpaqueLayout, parse_bytes
 from pagedkv.simulate import DeviceChoice, Groups, Load, PoolSpec, Trace, base_case, choose_device, read_trace
+from pagedkv.simulate.batching import Batching
+from pagedkv.simulate.step_time import StepTime
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload
 
 POOL_SIZE = "256MiB"
@@ -19,40 +24,9 @@ BLOCK_SIZE = 16
 CONCURRENCY = 8
 COMPLETIONS = 100
 SEED = 42
+TOKEN_BYTES = 512
+MODELED = "seconds come from a model of a step, not from a measurement; blocks and steps are the manager's own"
 WAS_SORTED = "the trace is not sorted by time; it was sorted, equal times in file order"
-
-
-@dataclass(frozen=True, slots=True)
-class SimulateOptions:
-    """The options as they were given; None: not given."""
-
-    trace: str | None
-    format: str | None
-    synthetic: SyntheticOptions
-    save_trace: str | None
-    closed_loop: bool
-    pool_size: str | None
-    blocks: int | None
-    block_size: int | None
-    token_bytes: int
-    max_seq_len: int | None
-    concurrency: int | None
-    completions: int | None
-    samples: int
-    beam_width: int
-    beam_survival: str | None
-    seed: int | None
-    limit: int | None
-    step_ms: str | None
-    max_seqs: int | None
-    admission: str
-    watermark: str
-    prefix_caching: bool
-    cache_only: bool
-    compare: bool
-    device: str
-    strict: bool
-    verify: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +41,24 @@ class Setup:
     notes: tuple[str, ...]
 
 
-def prepare(options: SimulateOptions) -> Setup:
-    """Check the options, read the trace, choose the device.
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What a request is, what a step may compute, and how long it takes."""
+
+    groups: Groups
+    batching: Batching
+    step_time: StepTime | None
+
+
+def prepare(options: SimulateOptions, step_time: StepTime | None = None) -> Setup:
+    """Check the options, read the trace, choose the device. step_time: in the place of the option's.
 
     Errors: InvalidArgumentError, TraceError, BackendError. Reads the trace; changes nothing.
     """
-    _check_combination(options)
-    groups = read_groups(options.samples, options.beam_width, options.beam_survival, options.admission)
-    spec = pool(options, BLOCK_SIZE if options.block_size is None else options.block_size)
+    check_combination(options)
+    policies = _policies(options, step_time)
+    block_size = BLOCK_SIZE if options.block_size is None else options.block_size
+    spec = pool(options, block_size, _token_bytes(options, policies.step_time))
     choice = choose_device(
         options.device, options.verify, verify_by_default=_is_base_case(options), pool_bytes=spec.nbytes
     )
@@ -82,9 +66,9 @@ def prepare(options: SimulateOptions) -> Setup:
     check_limit(options)
     trace = None
     if _is_base_case(options):
-        load = _base_case(options, groups)
+        load = _base_case(options, policies)
     else:
-        _check_caps(options)
+        check_caps(options)
         if options.trace is None:
             workload = synthetic_load(options.synthetic, _seed(options), strict=options.strict).draw()
         else:
@@ -92,21 +76,22 @@ def prepare(options: SimulateOptions) -> Setup:
             workload = limited(trace, options)
             if ticks is not None and workload.arrival_ticks is None:
                 raise InvalidArgumentError("--step-ms is about times and the trace has none; leave it out")
-        load = _replay(options, groups, workload, ticks)
+        load = _replay(options, policies, workload, ticks)
         load.tokens(spec.layout.block_size)  # blocks that do not divide what the trace tells show here
     return Setup(spec, load, choice, trace, _config(options, spec, load, choice), tuple(_notes(options, trace)))
 
 
-def check_pool_options(options: SimulateOptions) -> None:
-    """Refuse two sizes of one pool. Errors: InvalidArgumentError."""
-    if options.blocks is not None and options.pool_size is not None:
-        raise InvalidArgumentError("--blocks and --pool-size both say how large the pool is; give one of them")
+def _policies(options: SimulateOptions, step_time: StepTime | None) -> Policies:
+    groups = read_groups(options.samples, options.beam_width, options.beam_survival, options.admission)
+    if step_time is None and options.step_time is not None:
+        step_time = read_step_time(options.step_time)
+    return Policies(groups, read_batching(options, groups), step_time)
 
 
-def check_limit(options: SimulateOptions) -> None:
-    """Refuse a bad --limit before a large trace is read. Errors: InvalidArgumentError."""
-    if options.limit is not None:
-        whole_number(options.limit, "--limit", minimum=1)
+def _token_bytes(options: SimulateOptions, step_time: StepTime | None) -> int:
+    if options.token_bytes is not None:
+        return options.token_bytes
+    return step_time.token_bytes if isinstance(step_time, NamedRoofline) else TOKEN_BYTES
 
 
 def limited(trace: Trace, options: SimulateOptions) -> Workload:
@@ -114,63 +99,13 @@ def limited(trace: Trace, options: SimulateOptions) -> Workload:
     return trace.workload if options.limit is None else trace.workload.first(options.limit)
 
 
-def _check_combination(options: SimulateOptions) -> None:
-    check_pool_options(options)
-    if options.prefix_caching and max(options.samples, options.beam_width) > 1:
-        raise InvalidArgumentError(
-            "--prefix-caching is about single sequences; leave it out, or --samples and --beam-width"
-        )
-    if options.compare and (options.prefix_caching or max(options.samples, options.beam_width) > 1):
-        raise InvalidArgumentError(
-            "--compare is about single sequences that share nothing; leave it out, or --prefix-caching, --samples and "
-            "--beam-width"
-        )
-    drawn = options.synthetic.given
-    if options.trace is None:
-        for name, given in (
-            ("--step-ms", options.step_ms is not None and not drawn),
-            ("--limit", options.limit is not None),
-            ("--strict", options.strict and options.synthetic.lengths_from is None),
-            ("--format", options.format is not None),
-        ):
-            if given:
-                raise InvalidArgumentError(
-                    f"{name} is about a trace and there is none; give --trace FILE, or leave it out"
-                )
-    elif options.closed_loop:
-        raise InvalidArgumentError("--closed-loop draws its requests and --trace replays a file's; give one of them")
-    if options.closed_loop and (drawn or options.save_trace is not None):
-        name = drawn[0] if drawn else "--save-trace"
-        raise InvalidArgumentError(f"--closed-loop is the base case without end; give --arrivals closed for {name}")
-    if options.trace is not None and drawn and not (drawn == ["--arrivals"] and options.synthetic.closed):
-        raise InvalidArgumentError(
-            f"{drawn[0]} draws requests and --trace replays a file's; give one of them (but --arrivals closed)"
-        )
-    if options.trace is not None and drawn and options.step_ms is not None:
-        raise InvalidArgumentError("--step-ms keeps a trace's times and --arrivals closed has none; give one of them")
-    if options.trace is None and drawn:
-        check_synthetic(options.synthetic, timed=options.step_ms is not None)
-
-
 def _is_base_case(options: SimulateOptions) -> bool:
     return options.trace is None and not options.synthetic.given
 
 
-def _check_caps(options: SimulateOptions) -> None:
-    """Refuse bad numbers before a large trace is read; Load checks them too."""
-    for name, value in (
-        ("--concurrency", options.concurrency),
-        ("--completions", options.completions),
-        ("--max-seqs", options.max_seqs),
-        ("--max-seq-len", options.max_seq_len),
-    ):
-        if value is not None:
-            whole_number(value, name, minimum=1, maximum=INT32_MAX)
-
-
-def pool(options: SimulateOptions, block_size: int) -> PoolSpec:
+def pool(options: SimulateOptions, block_size: int, token_bytes: int) -> PoolSpec:
     """Return the pool of these options. Errors: InvalidArgumentError."""
-    layout = OpaqueLayout(options.token_bytes, block_size)
+    layout = OpaqueLayout(token_bytes, block_size)
     if options.blocks is not None:
         num_blocks = block_count(options.blocks)
     else:
@@ -189,7 +124,7 @@ def pool(options: SimulateOptions, block_size: int) -> PoolSpec:
     return PoolSpec(layout, num_blocks, watermark_blocks(options.watermark, num_blocks))
 
 
-def _base_case(options: SimulateOptions, groups: Groups) -> Load:
+def _base_case(options: SimulateOptions, policies: Policies) -> Load:
     completions = COMPLETIONS if options.completions is None else options.completions
     seed = _seed(options)
     return Load(
@@ -199,8 +134,10 @@ def _base_case(options: SimulateOptions, groups: Groups) -> Load:
         completions=completions if options.closed_loop else None,
         max_seq_len=BASE_CASE_MAX_SEQ_LEN if options.max_seq_len is None else options.max_seq_len,
         seed=seed,
-        groups=groups,
+        groups=policies.groups,
         prefix_caching=options.prefix_caching,
+        batching=policies.batching,
+        step_time=policies.step_time,
     )
 
 
@@ -208,8 +145,9 @@ def _seed(options: SimulateOptions) -> int:
     return SEED if options.seed is None else options.seed
 
 
-def _replay(options: SimulateOptions, groups: Groups, workload: Workload, ticks: int | None) -> Load:
+def _replay(options: SimulateOptions, policies: Policies, workload: Workload, ticks: int | None) -> Load:
     closed = options.synthetic.closed
+    has_times = workload.arrival_ticks is not None and not closed and not options.offline
     return Load(
         workload=workload,
         step_ticks=ticks,
@@ -219,8 +157,11 @@ def _replay(options: SimulateOptions, groups: Groups, workload: Workload, ticks:
         completions=options.completions,
         max_seq_len=options.max_seq_len,
         seed=_seed(options),
-        groups=groups,
+        groups=policies.groups,
         prefix_caching=options.prefix_caching,
+        batching=policies.batching,
+        step_time=policies.step_time,
+        timed=policies.step_time is not None and has_times,
     )
 
 
@@ -248,6 +189,10 @@ def _config(options: SimulateOptions, spec: PoolSpec, load: Load, choice: Device
         "limit": options.limit,
         "step_ms": options.step_ms,
         "step_ticks": load.step_ticks,
+        "step_time": None if load.step_time is None else load.step_time.described(),
+        "timed": load.timed,
+        "max_batched_tokens": load.batching.max_batched_tokens,
+        "chunked_prefill": load.batching.chunked_prefill,
         "max_seqs": load.max_seqs,
         "admission": load.groups.admission,
         "watermark": spec.watermark,
@@ -265,7 +210,7 @@ def _wanted(load: Load, *, base_case: bool) -> int | None:
 
 
 def _notes(options: SimulateOptions, trace: Trace | None) -> list[str]:
-    notes = []
+    notes = [] if options.step_time is None else [MODELED]
     if trace is not None and options.seed is not None and options.beam_width == 1:
         notes.append("--seed has no effect: a trace is replayed, not drawn")
     if trace is not None and options.prefix_caching and not trace.workload.tells_contents:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pagedkv.report.document import Document
 from pagedkv.report.model import Line, Report, Section
+from pagedkv.report.modeled_time import time_sections
 from pagedkv.report.quantities import count, percent, size
 from pagedkv.report.run import skipped_rows
 
@@ -25,6 +26,7 @@ def plan_dashboard(document: Document) -> Report:
             Section("Sequences that fit at once", _sequences(document["sequences"])),
             *_windows(document["sequences"]),
             *_trace(simulation, document["pool"]),
+            *(() if simulation is None else time_sections(simulation.get("time"))),
         ),
         notes=(*document["notes"], *skipped_rows(trace)),
         outcome=document["outcome"],
@@ -164,7 +166,10 @@ def verdict(simulation: dict[str, Any]) -> str:
     """Say whether the load fits."""
     figures = simulation["figures"]
     if figures["rejected"]:
-        return f"does not fit: {count(figures['rejected'])} of {count(figures['requests'])} requests exceed the pool"
+        config = simulation["config"]
+        or_step = "" if config["max_batched_tokens"] is None or config["chunked_prefill"] else " or a step"
+        requests = f"{count(figures['rejected'])} of {count(figures['requests'])} requests"
+        return f"does not fit: {requests} exceed the pool{or_step}"
     if figures["preemptions"]:
         return f"fits, with {count(figures['preemptions'])} preemptions"
     return "fits, with a queue" if figures["saturated_steps"] else "fits"

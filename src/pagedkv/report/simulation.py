@@ -7,6 +7,7 @@ from typing import Any
 
 from pagedkv.report.document import Document
 from pagedkv.report.model import Line, Report, Section
+from pagedkv.report.modeled_time import time_sections
 from pagedkv.report.prefix import cache_dashboard, reuse_section
 from pagedkv.report.quantities import count, mib, percent, size
 from pagedkv.report.run import banner, skipped_rows
@@ -28,6 +29,7 @@ def dashboard(document: Document) -> Report:
             Section("Requests", _requests(figures)),
             Section("Pool", _pool(figures, config)),
             Section("Fragmentation", _fragmentation(figures)),
+            *time_sections(document.get("time")),
             *_sharing(figures, config),
             *reuse_section(figures, config),
             Section("Paged against max-length reservation, same moment", _contiguous(figures, config)),
@@ -52,6 +54,7 @@ def _configuration(config: dict[str, Any], trace: dict[str, Any] | None) -> tupl
         Line("arrival", _arrival(config)),
         *_groups(config),
         Line("concurrency", ", ".join(caps) or "as many as fit"),
+        *_batching(config),
         Line("pool", f"{count(config['blocks'])} blocks", f"{size(block_bytes)} a block"),
         Line("block", f"{config['block_size']} tokens", f"{size(config['token_bytes'])} a token"),
         Line("watermark", f"{count(config['watermark'])} blocks"),
@@ -71,6 +74,14 @@ def _groups(config: dict[str, Any]) -> tuple[Line, ...]:
     if config["admission"] == "final":
         lines.append(Line("admission", "by final footprint", "nothing is preempted"))
     return tuple(lines)
+
+
+def _batching(config: dict[str, Any]) -> tuple[Line, ...]:
+    """Return how many tokens a step computes, where that is capped."""
+    if config.get("max_batched_tokens") is None:
+        return ()
+    prompts = "prompts in pieces" if config["chunked_prefill"] else "prompts at once"
+    return (Line("a step computes", f"{count(config['max_batched_tokens'])} tokens at most", prompts),)
 
 
 def _workload(config: dict[str, Any], trace: dict[str, Any] | None) -> Line:
@@ -97,8 +108,11 @@ def _synthetic(drawn: dict[str, Any]) -> Line:
 
 def _arrival(config: dict[str, Any]) -> str:
     drawn = config.get("synthetic")
+    clock = "by the modeled clock" if config.get("timed") else f"{config['step_ms']} ms a step"
     if drawn and drawn["rate"] is not None:
-        return f"{drawn['arrivals']}, {drawn['rate']} a second, {config['step_ms']} ms a step"
+        return f"{drawn['arrivals']}, {drawn['rate']} a second, {clock}"
+    if config.get("timed"):
+        return f"timed, {clock}"
     if config["step_ms"] is not None:
         return f"timed, {config['step_ms']} ms a step"
     return "one for every one that ends" if config["closed_loop"] or config.get("arrivals_closed") else "all at step 0"
@@ -198,12 +212,16 @@ def _verification(verification: dict[str, Any] | None) -> tuple[Section, ...]:
 
 
 def _rejections(rejections: list[dict[str, Any]], figures: dict[str, Any]) -> list[str]:
-    lines = [
-        f"rejected request {one['request']}: it needs {count(one['needed'])} blocks, the pool has {count(one['total'])}"
-        for one in rejections[:SHOWN_REJECTIONS]
-    ]
+    lines = [f"rejected request {one['request']}: {_refusal(one)}" for one in rejections[:SHOWN_REJECTIONS]]
     more = figures["rejected"] - len(lines)
     return [*lines, f"and {count(more)} more rejected requests"] if more else lines
+
+
+def _refusal(one: dict[str, Any]) -> str:
+    needed, total = count(one["needed"]), count(one["total"])
+    if one.get("unit") == "tokens a step":
+        return f"it may have to store {needed} tokens in one step, which computes {total} at most"
+    return f"it needs {needed} blocks, the pool has {total}"
 
 
 def _closing(document: Document) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pagedkv.simulate.batching import NO_CAP
 from pagedkv.simulate.counters import Rejection
 from pagedkv.simulate.groups import Groups, group_blocks, members
 
@@ -20,22 +21,38 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Admitted:
-    """A request that was taken; generated: tokens a sequence from before its preemption; cached: tokens it found."""
+    """A request that was taken; generated: tokens a sequence from before its preemption.
+
+    stored: tokens that are there: those it found, and what was stored of it. Only single sequences have any before all.
+    """
 
     request: int
     prompt: int
     generated: int
-    cached: int = 0
+    stored: int = 0
+
+    def missing(self, size: int) -> int:
+        """Tokens that are still to be computed, of all its `size` sequences."""
+        return self.prompt + self.generated * size - self.stored
 
 
 class Admission:
     """Admits whole groups, one `take` each, then `store` once for all that were taken. Modifies the manager.
 
-    reuse: single sequences are admitted with their token ids, and stored one by one.
+    reuse: single sequences are admitted with their token ids, and stored one by one. longest_prefill: the most tokens
+    that a request may have to store when it is admitted, after its last preemption too.
     """
 
-    def __init__(self, manager: KVCacheManager, groups: Groups, reuse: PrefixReuse | None = None) -> None:
+    def __init__(
+        self,
+        manager: KVCacheManager,
+        groups: Groups,
+        reuse: PrefixReuse | None = None,
+        *,
+        longest_prefill: int = NO_CAP,
+    ) -> None:
         self._manager = manager
+        self._longest_prefill = longest_prefill
         self._reuse = reuse
         self._size = groups.size
         self._final = groups.admission == "final"
@@ -43,11 +60,14 @@ class Admission:
         self._owed = 0  # blocks that taken groups need beyond the reserved ones, until `store`
 
     def reject(self, prompt: int, output: int, request: int) -> Rejection | None:
-        """Return the rejection of what cannot fit an idle pool (it would preempt itself for ever), else None."""
+        """Return the rejection of what can never run, else None: in an idle pool it would preempt itself for ever."""
         needed = self._blocks(prompt, output - 1)
-        if needed + self._manager.watermark <= self._manager.num_blocks:
-            return None
-        return Rejection(request, needed, self._manager.num_blocks)
+        if needed + self._manager.watermark > self._manager.num_blocks:
+            return Rejection(request, needed, self._manager.num_blocks)
+        tokens = prompt + self._size * (output - 1)
+        if tokens > self._longest_prefill:
+            return Rejection(request, tokens, self._longest_prefill, "tokens a step")
+        return None
 
     def take(self, request: int, prompt: int, output: int, generated: int) -> Admitted | None:
         """Reserve the blocks of the request's root if the whole group fits; None: nothing was changed."""
@@ -72,7 +92,7 @@ class Admission:
         """
         size = self._size
         if size == 1:
-            return self._append([(one.request, one.prompt + one.generated - one.cached) for one in taken], observers)
+            return self._append([(one.request, one.missing(1)) for one in taken], observers)
         stored = self._append([(one.request * size, one.prompt) for one in taken], observers)
         for one in taken:
             root, *children = members([one.request], size)
@@ -83,6 +103,11 @@ class Admission:
         tails = [(member, one.generated) for one in again for member in members([one.request], size)]
         self._owed = 0
         return stored + (self._append(tails, observers) if tails else 0)
+
+    def store_part(self, one: Admitted, tokens: int, observers: Iterable[Observer]) -> int:
+        """Store the next `tokens` tokens of a single sequence; more are to follow. Returns them."""
+        one.stored += tokens
+        return self._append([(one.request, tokens)], observers)
 
     def _append(self, tokens: list[tuple[int, int]], observers: Iterable[Observer]) -> int:
         ids = np.array([seq_id for seq_id, _ in tokens], dtype=np.int64)

@@ -13,16 +13,18 @@ from pagedkv.simulate.workload import Workload
 class Arrivals(Protocol):
     """What the scheduler asks of a source of requests; request i has prompt[i] and output[i] tokens.
 
-    The lists only grow. `due(step)` returns the ids that join at or before `step` and were not returned before,
-    `next_step()` the earliest step at which more will join (None: never), `ended(requests)` says which requests left
-    in this step. Modifies itself; no stream.
+    The lists only grow. `due(step)` returns the ids that join at or before `step` and were not returned before.
+    `skip(step)`: nothing runs or waits; returns the step, this or a later one, at which more are due (None: never).
+    `ended(requests)` says which requests left in this step; `seconds(request)` is when one came by a modeled clock
+    (None: when it was due). Modifies itself; no stream.
     """
 
     prompt: list[int]
     output: list[int]
 
     def due(self, step: int) -> Iterable[int]: ...
-    def next_step(self) -> int | None: ...
+    def skip(self, step: int) -> int | None: ...
+    def seconds(self, request: int) -> float | None: ...
     def ended(self, requests: Sequence[int]) -> None: ...
 
 
@@ -49,8 +51,11 @@ class Replay:
         self._returned = bisect_right(self._steps, step, lo=start)
         return range(start, self._returned)
 
-    def next_step(self) -> int | None:
-        return self._steps[self._returned] if self._returned < len(self._steps) else None
+    def skip(self, step: int) -> int | None:
+        return max(step, self._steps[self._returned]) if self._returned < len(self._steps) else None
+
+    def seconds(self, request: int) -> float | None:
+        return None
 
     def ended(self, requests: Sequence[int]) -> None:
         """Nothing to do: a replay does not wait for its requests."""
@@ -82,8 +87,11 @@ class ClosedLoop:
         self._wanted = 0
         return range(start, len(self.prompt))
 
-    def next_step(self) -> int | None:
-        return 0 if self._wanted else None
+    def skip(self, step: int) -> int | None:
+        return step if self._wanted else None
+
+    def seconds(self, request: int) -> float | None:
+        return None
 
     def ended(self, requests: Sequence[int]) -> None:
         self._wanted += len(requests)

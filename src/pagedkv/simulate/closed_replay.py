@@ -32,8 +32,11 @@ class ClosedReplay:
         due, self._due = self._due, []
         return due
 
-    def next_step(self) -> int | None:
-        return 0 if self._due else None
+    def skip(self, step: int) -> int | None:
+        return step if self._due else None
+
+    def seconds(self, request: int) -> float | None:
+        return None
 
     def ended(self, requests: Sequence[int]) -> None:
         """Their users go on: with the next turn, or with another conversation."""

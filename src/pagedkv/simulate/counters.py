@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A request that could not fit an idle pool. needed includes no watermark; total is what there is.
+    """A request that could never run. needed includes no watermark; total is what there is.
 
-    Blocks of a paged pool; tokens of a contiguous system, where `total` may be the longest sequence.
+    unit: "blocks" of a paged pool; "tokens" of a contiguous system, where `total` may be the longest sequence; "tokens
+    a step", where a prompt may not be stored over several.
     """
 
     request: int
     needed: int
     total: int
+    unit: str = "blocks"
 
 
 @dataclass(slots=True)

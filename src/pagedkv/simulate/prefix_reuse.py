@@ -22,6 +22,7 @@ class PrefixReuse:
         self._manager = manager
         self._counters = counters
         self._tokens = tokens
+        self._lost: set[int] = set()  # requests that were preempted and not admitted again
 
     def admit(self, request: int, prompt: int, generated: int) -> int | None:
         """Admit a request that stores prompt + generated tokens; return how many it found, None if it does not fit."""
@@ -36,9 +37,19 @@ class PrefixReuse:
         counters.queried_blocks += length // size
         counters.hit_blocks += hits
         counters.revived_blocks += self._manager.get_stats().allocated_blocks - before - handed_out
-        if generated:  # it lost all its tokens when it was preempted, and these are not computed again
+        if request in self._lost:  # with all its tokens, and these are not computed again
+            self._lost.remove(request)
             counters.recomputed_tokens -= cached
         return cached
+
+    def lost(self, request: int) -> None:
+        """A request was preempted."""
+        self._lost.add(request)
+
+    def missing(self, request: int, prompt: int, generated: int) -> int:
+        """Return how many of its tokens a request would have to compute if it were admitted now. Changes nothing."""
+        tokens = self._tokens.sequence(request, prompt, generated)
+        return prompt + generated - self._manager.lookup(tokens)
 
     def generated(self, running: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the ids of the tokens that these requests store now, one each."""

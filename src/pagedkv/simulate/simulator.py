@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
 from pagedkv.errors import InvalidArgumentError, PagedKVError
@@ -12,6 +12,7 @@ from pagedkv.layout import Layout
 from pagedkv.manager import KVCacheManager
 from pagedkv.pool import DevicePool
 from pagedkv.simulate.arrivals import Arrivals, ClosedLoop, Replay
+from pagedkv.simulate.batching import UNLIMITED, Batching
 from pagedkv.simulate.closed_replay import ClosedReplay
 from pagedkv.simulate.contiguous import ContiguousComparison, compare_with_max_length
 from pagedkv.simulate.conversation_tokens import ConversationTokens
@@ -26,13 +27,15 @@ from pagedkv.simulate.figures import (
 )
 from pagedkv.simulate.groups import SINGLE, Groups
 from pagedkv.simulate.histories import Histories
-from pagedkv.simulate.history import LIMITS, History, HistoryRecorder, Limits
+from pagedkv.simulate.history import History, Limits, history_recorder
 from pagedkv.simulate.measure import Recorder, Totals
 from pagedkv.simulate.prompt_histories import PromptHistories
 from pagedkv.simulate.prompt_tokens import PromptTokens
 from pagedkv.simulate.request_tokens import RequestTokens
 from pagedkv.simulate.scheduler import Scheduler
 from pagedkv.simulate.sharing import SharingRecorder, SharingTotals, nothing_shared
+from pagedkv.simulate.step_time import Clock, StepTime
+from pagedkv.simulate.timed_replay import TimedReplay
 from pagedkv.simulate.verify import ByteVerifier, Verification
 from pagedkv.simulate.workload import BASE_CASE_MAX_SEQ_LEN, Workload, base_case_requests
 from pagedkv.stats import CacheStats
@@ -65,6 +68,8 @@ class Load:
     max_seq_len: the contiguous comparison's L; None: the largest prompt + output that the pool can hold.
     groups: what a request is, one sequence if nothing is said; seed: of the closed loop and of beams.
     prefix_caching: prompts are looked up in what was stored before, by what the workload says of them; no groups then.
+    batching: what a step may compute. step_time: turns steps into seconds (None: there are none); timed: the workload's
+    times are replayed by that clock, in the place of step_ticks.
     """
 
     workload: Workload | None
@@ -77,6 +82,9 @@ class Load:
     groups: Groups = SINGLE
     prefix_caching: bool = False
     closed: bool = False
+    batching: Batching = UNLIMITED
+    step_time: StepTime | None = None
+    timed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_seqs", "completions", "max_seq_len"):
@@ -84,18 +92,30 @@ class Load:
             if value is not None:
                 whole_number(value, name, minimum=1, maximum=INT32_MAX)
         whole_number(self.seed, "seed")
+        self.batching.check_group(self.groups.size)
+        if self.timed and (self.step_time is None or self.step_ticks is not None or self.closed):
+            raise InvalidArgumentError(
+                "timed replays a workload's times by the clock of a step-time model: give step_time, and neither "
+                "step_ticks nor closed"
+            )
         if self.prefix_caching and self.groups.size > 1:
             raise InvalidArgumentError(
                 f"prefix_caching with groups of {self.groups.size} sequences; leave out one of them"
             )
 
-    def arrivals(self) -> Arrivals:
-        """Return a fresh source of these requests."""
-        if self.workload is not None and self.closed:
+    def clock(self) -> Clock | None:
+        """Return a fresh clock at 0 seconds; None without a step-time model."""
+        return None if self.step_time is None else Clock(self.step_time)
+
+    def arrivals(self, clock: Clock | None = None) -> Arrivals:
+        """Return a fresh source of these requests. clock: the run's."""
+        if self.workload is None:
+            return ClosedLoop(base_case_requests(self.seed), self.concurrency or 1)
+        if self.closed:
             return ClosedReplay(self.workload, self.concurrency or 1)
-        if self.workload is not None:
-            return Replay(self.workload, self.step_ticks)
-        return ClosedLoop(base_case_requests(self.seed), self.concurrency or 1)
+        if self.timed and clock is not None:
+            return TimedReplay(self.workload, clock)
+        return Replay(self.workload, self.step_ticks)
 
     def tokens(self, block_size: int) -> RequestTokens | None:
         """Return the requests' token ids for blocks of this size; None without prefix caching."""
@@ -119,8 +139,8 @@ class Load:
 class SimulationResult:
     """What came out. failures is empty if all checks passed and something completed; interrupted: stop() was called.
 
-    too_long: requests that a contiguous reservation of max_seq_len tokens could not hold. history: plain data, None if
-    it was not recorded.
+    too_long: requests that a contiguous reservation of max_seq_len tokens could not hold. seconds: the modeled clock's
+    figures; None without a step-time model. history: plain data; None if it was not recorded.
     """
 
     figures: Figures
@@ -131,6 +151,7 @@ class SimulationResult:
     too_long: int
     interrupted: bool
     failures: tuple[str, ...]
+    seconds: dict[str, Any] | None = None
     history: History | None = None
 
 
@@ -158,7 +179,8 @@ class Simulation:
         tokens = load.tokens(block_size)
         self.manager = KVCacheManager(spec.num_blocks, block_size, watermark=spec.watermark, prefix_caching=caching)
         self.pool = DevicePool(spec.layout, spec.num_blocks, device=device)
-        self._arrivals = load.arrivals()
+        clock = load.clock()
+        self._arrivals = load.arrivals(clock)
         self._recorder = Recorder(block_size, self._progress if on_progress else None)
         self._on_progress = on_progress
         self._sharing = SharingRecorder() if load.groups.size > 1 or caching else None
@@ -173,20 +195,14 @@ class Simulation:
             groups=load.groups,
             seed=load.seed,
             tokens=tokens,
+            batching=load.batching,
+            clock=clock,
         )
-        self._history = self._recorded(history) if history else None
+        self._history = history_recorder(
+            load, self.manager, self._arrivals, self._recorder, clock=clock, history=history
+        )
         watching = (self._verifier, self._sharing, self._history)
         self.scheduler.observers += [one for one in watching if one is not None]
-
-    def _recorded(self, history: Limits | Literal[True]) -> HistoryRecorder:
-        workload = self.load.workload
-        requests = None if workload is None else len(workload)
-        limits = LIMITS if history is True else history
-        recorder = HistoryRecorder(
-            self.manager, self._arrivals, requests=requests, group_size=self.load.groups.size, limits=limits
-        )
-        self._recorder.on_rows = recorder.add_rows
-        return recorder
 
     def _histories(self, tokens: RequestTokens | None) -> Histories | PromptHistories | None:
         """Return who keeps in mind what each sequence must hold; None: what it wrote itself."""
@@ -254,6 +270,7 @@ class Simulation:
             interrupted=self._interrupted,
             failures=tuple(failures),
             history=None if self._history is None else self._history.result(),
+            seconds=None if (clock := self.scheduler.clock) is None else clock.figures(counters.completed_tokens),
         )
 
     def _compare(self, totals: Totals, sharing: SharingTotals) -> ContiguousComparison:

@@ -16,30 +16,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pagedkv.manager import KVCacheManager
+    from pagedkv.stats import CacheStats
 
 FREE, CACHED, PENDING, SHARED = -1, -2, -3, -4
 
 
 class BlockMap:
-    """Samples block states. group_size: sequences a request; limits: most blocks and moments that are kept.
+    """Samples block states. group_size: sequences a request; blocks, moments: most that are kept.
 
-    Reads the manager, modifies only itself; no stream. Cost: one read of the page tables a sampled moment, of which
-    there are O(moments x log(steps)).
+    steps: how many there will be at least. The first moments are then no closer than the last, which keeps the same
+    ones and costs less; a run that is stopped before has fewer. Reads the manager, modifies only itself; no stream.
+    Cost: one read of the page tables a sampled moment, of which there are O(moments x log(steps)).
     """
 
-    def __init__(self, manager: KVCacheManager, group_size: int, *, blocks: int = 256, moments: int = 400) -> None:
+    def __init__(
+        self, manager: KVCacheManager, group_size: int, *, blocks: int = 256, moments: int = 400, steps: int = 0
+    ) -> None:
         self._manager = manager
         self._group_size = group_size
         self._cells = np.full((moments, min(blocks, manager.num_blocks)), FREE, dtype=np.int32)
         self._shift = 0  # block stride as a power of two: a mask finds its multiples
         self._steps: list[int] = []
         self._stride = 1
+        while -(-steps // self._stride) > moments:
+            self._stride *= 2
         self.next = 0  # the counted step, from 0, of the next moment
 
-    def add(self, counted: int, step: int, ids: NDArray[np.int64], ever_used: int, *, shared: bool) -> None:
+    def add(self, counted: int, step: int, ids: NDArray[np.int64], stats: CacheStats, *, ever_used: int) -> None:
         """Sample counted step `counted` == `next`, number `step`, in which `ids` run.
 
-        ever_used: a number that no block used so far reaches. shared: whether any block is in two sequences.
+        stats: the manager's now. ever_used: a number that no block used so far reaches.
         """
         if len(self._steps) == len(self._cells):
             self._thin_moments()
@@ -47,7 +53,7 @@ class BlockMap:
                 return
         while ever_used > self._cells.shape[1] << self._shift:
             self._thin_blocks()
-        self._read(self._cells[len(self._steps)], ids, shared=shared)
+        self._read(self._cells[len(self._steps)], ids, stats)
         self._steps.append(step)
         self.next = len(self._steps) * self._stride
 
@@ -63,9 +69,8 @@ class BlockMap:
             "cells": self._cells[: len(self._steps), : len(blocks)].T.tolist(),
         }
 
-    def _read(self, cells: NDArray[np.int32], ids: NDArray[np.int64], *, shared: bool) -> None:
-        tables = self._manager.csr(ids)
-        blocks, indptr = tables.indices, tables.indptr
+    def _read(self, cells: NDArray[np.int32], ids: NDArray[np.int64], stats: CacheStats) -> None:
+        blocks, indptr = self._tables(ids, stats.logical_blocks)
         if self._shift:
             sampled = ((blocks & ((1 << self._shift) - 1)) == 0).nonzero()[0]
             blocks = blocks[sampled] >> self._shift
@@ -74,20 +79,31 @@ class BlockMap:
             owners = ids.repeat(np.diff(indptr))
         cells[:] = FREE
         cells[blocks] = owners if self._group_size == 1 else owners // self._group_size
-        if shared:
+        if stats.saved_blocks:  # some block is in two sequences
             cells[np.bincount(blocks, minlength=len(cells)) > 1] = SHARED
-        allocator = self._manager.allocator
-        if allocator.num_cached_blocks or allocator.num_pending_blocks:
-            self._read_free(cells)
+        if stats.cached_blocks or stats.pending_blocks:
+            self._read_free(cells, stats)
 
-    def _read_free(self, cells: NDArray[np.int32]) -> None:
+    def _tables(self, ids: NDArray[np.int64], entries: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return all page-table entries, sequence by sequence, and where each begins. entries: how many there are."""
+        tables = self._manager.csr(ids)
+        blocks, indptr = tables.indices, tables.indptr
+        if len(blocks) < entries:
+            # These tables end with what is stored; the newest sequence has the blocks of all of its prompt already.
+            newest = self._manager.get_page_table(int(ids[-1])).entries
+            blocks = np.concatenate([blocks[: indptr[-2]], newest])
+            indptr[-1] = len(blocks)
+        return blocks, indptr
+
+    def _read_free(self, cells: NDArray[np.int32], stats: CacheStats) -> None:
         """Tell apart the blocks that no sequence has."""
+        places = np.flatnonzero(cells[: -(-self._manager.num_blocks >> self._shift)] == FREE)
+        if not stats.clean_blocks and not stats.pending_blocks:
+            cells[places] = CACHED
+            return
         state = self._manager.allocator.state
-        for place in np.flatnonzero(cells == FREE).tolist():
-            block = place << self._shift
-            if block >= self._manager.num_blocks:
-                return
-            found = state(block)
+        for place in places.tolist():
+            found = state(place << self._shift)
             if found is BlockState.CACHED:
                 cells[place] = CACHED
             elif found is BlockState.PENDING:

@@ -38,9 +38,9 @@ LIMITS = Limits()
 class HistoryRecorder(Observer):
     """An observer of one run over `manager`, whose measurements go to `add_rows`, too.
 
-    requests: how many there will be (None: drawn without end). clock: called once a counted step, when it is measured;
-    returns the modeled seconds at the end of that step (None: steps have no duration). Memory: about 2 MB. Reads the
-    manager, modifies only itself; no stream.
+    requests: how many there will be (None: drawn without end). steps: how many there will be at least.
+    clock: called once a counted step, when it is measured; returns the modeled seconds at the end of that step (None:
+    steps have no duration). Memory: about 2 MB. Reads the manager, modifies only itself; no stream.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class HistoryRecorder(Observer):
         arrivals: Arrivals,
         *,
         requests: int | None,
+        steps: int = 0,
         group_size: int = 1,
         clock: Callable[[], float] | None = None,
         limits: Limits = LIMITS,
@@ -59,7 +60,7 @@ class HistoryRecorder(Observer):
         self._clock = clock
         self._caching = manager.prefix_caching
         self._series = StepSeries(caching=self._caching, limit=limits.buckets)
-        self._map = BlockMap(manager, group_size, blocks=limits.blocks, moments=limits.moments)
+        self._map = BlockMap(manager, group_size, blocks=limits.blocks, moments=limits.moments, steps=steps)
         self._spans = SequenceSpans(requests, kept=limits.requests, segments=limits.segments)
         self._counted = 0
         self._step = -1  # of the last counted step
@@ -104,8 +105,8 @@ class HistoryRecorder(Observer):
         if self._clock is not None:
             self._series.clock(self._clock())
         if counted == self._map.next:
-            ids, shared = scheduler.running.ids, scheduler.stats.saved_blocks > 0
-            self._map.add(counted, step, ids, self._ever_used(scheduler), shared=shared)
+            ids, ever_used = scheduler.running.ids, self._ever_used(scheduler)
+            self._map.add(counted, step, ids, scheduler.stats, ever_used=ever_used)
         self._counted = counted + 1
         self._step = step
 

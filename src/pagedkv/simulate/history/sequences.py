@@ -28,7 +28,7 @@ class SequenceSpans:
         """The request was queued in this step."""
         if request % self.stride == 0:
             self._arrivals[request] = step
-            if len(self._arrivals) > self._kept:
+            while len(self._arrivals) > self._kept:
                 self._double()
 
     def admitted(self, request: int, step: int) -> None:
@@ -41,7 +41,7 @@ class SequenceSpans:
         first = self._began.pop(request, None)
         if first is not None:
             self._segments.append((request, first, last_step, how))
-            if len(self._segments) > self._most_segments:
+            while len(self._segments) > self._most_segments and any(segment[0] for segment in self._segments):
                 self._double()
 
     def result(self, prompt: Sequence[int], output: Sequence[int], last_step: int) -> dict[str, Any]:

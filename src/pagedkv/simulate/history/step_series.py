@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class StepSeries:
         self._events: tuple[defaultdict[int, int], ...] = tuple(defaultdict(int) for _ in EVENTS)
         self.preemptions, self.completed, self.rejected = self._events  # by step
         self._jumps: list[tuple[int, int]] = []
-        self._found: list[tuple[int, int, int]] = []
+        self._found = array("q")
         self._found_before = np.zeros((len(FOUND), 1), dtype=np.int64)
         self._seconds: list[float] = []
         self._last_step = -1
@@ -41,7 +42,7 @@ class StepSeries:
 
     def found(self, stats: CacheStats) -> None:
         """What prefix caching has found and lost up to this step; once a step, in order."""
-        self._found.append((stats.queried_tokens, stats.hit_tokens, stats.evictions))
+        self._found.extend((stats.queried_tokens, stats.hit_tokens, stats.evictions))
 
     def clock(self, seconds: float) -> None:
         """The modeled time at the end of this step; once a step, in order, or never."""
@@ -58,10 +59,10 @@ class StepSeries:
                 elif step < begin + count:
                     counts[event, step - begin] = by_step.pop(step)
         if self._caching:
-            found = np.array(self._found, dtype=np.int64).T
+            found = np.array(self._found, dtype=np.int64).reshape(-1, len(FOUND)).T
             counts[len(EVENTS) :] = np.diff(found, axis=1, prepend=self._found_before)
             self._found_before = found[:, -1:]
-            self._found.clear()
+            self._found = array("q")
         seconds: Floats = np.array(self._seconds) if self._seconds else np.zeros(count)
         self._seconds.clear()
         self._series.extend(self._numbers(begin, count), rows.T, counts, seconds)

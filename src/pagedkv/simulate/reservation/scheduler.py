@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pagedkv.simulate.arrivals import Arrivals
     from pagedkv.simulate.measure import Recorder
     from pagedkv.simulate.reservation.systems import ContiguousSystem
+    from pagedkv.simulate.step_time import Clock
 
 
 class ReservationScheduler(StepLoop):
     """One run of `system` over pool_tokens tokens; no sequence is longer than max_seq_len.
 
     recorder: made for blocks of one token; it gets the reserved tokens as allocated ones. expected: sum over all steps
-    of p + o of the running requests; saturated_expected: over those with a queue. max_seqs, stop_after: the loop's.
+    of p + o of the running requests; saturated_expected: over those with a queue. The rest is the loop's.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class ReservationScheduler(StepLoop):
         max_seq_len: int,
         max_seqs: int | None = None,
         stop_after: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        super().__init__(arrivals, max_seqs=max_seqs, stop_after=stop_after)
+        super().__init__(arrivals, max_seqs=max_seqs, stop_after=stop_after, clock=clock)
         self.places: dict[int, tuple[int, int]] = {}  # running request -> start and length, in order of admission
         self.expected = 0
         self.saturated_expected = 0
@@ -54,14 +56,18 @@ class ReservationScheduler(StepLoop):
         """Longer than the longest sequence, or a reservation that not even the idle pool has a place for."""
         prompt, output = self._arrivals.prompt[request], self._arrivals.output[request]
         if prompt + output - 1 > self._max_seq_len:
-            return Rejection(request, prompt + output - 1, self._max_seq_len)
+            return Rejection(request, prompt + output - 1, self._max_seq_len, "tokens")
         reserved = self._reservation(prompt, output, self._max_seq_len)
         if reserved > self._placement.largest:
-            return Rejection(request, reserved, self._placement.largest)
+            return Rejection(request, reserved, self._placement.largest, "tokens")
         return None
+
+    def _runs(self) -> bool:
+        return bool(self.places)
 
     def _advance(self) -> None:
         self._stored += len(self.places)
+        self.work.begin(len(self.places), self._stored)
         if not self._refused:
             self._admit()
 
@@ -79,13 +85,13 @@ class ReservationScheduler(StepLoop):
             self._stored += prompt
             self._reserved += tokens
             self._expected += prompt + output
+            self.work.prefill(0, prompt)
             self._schedule(request, output)
 
     def _measure(self) -> None:
-        saturated = bool(self.waiting)
-        self._recorder.add(self._reserved, self._stored, len(self.places), saturated)
+        self._recorder.add(self._reserved, self._stored, len(self.places), len(self.waiting))
         self.expected += self._expected
-        if saturated:
+        if self.waiting:
             self.saturated_expected += self._expected
 
     def _leave(self, done: Sequence[int]) -> None:

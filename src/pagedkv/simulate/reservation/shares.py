@@ -17,11 +17,18 @@ SystemFigures: TypeAlias = dict[str, Any]  # counts by name; shares by name unde
 
 
 def system_figures(
-    totals: Totals, *, pool_tokens: int, block_size: int, expected: int, saturated: int
+    totals: Totals,
+    *,
+    pool_tokens: int,
+    block_size: int,
+    expected: int,
+    saturated: int,
+    seconds: dict[str, Any] | None = None,
 ) -> SystemFigures:
     """Return sums in token-steps and mean shares of the pool, over all steps and over those with a queue. Pure.
 
     expected, saturated: sums of what the running requests store now or later, over all steps and those with a queue.
+    seconds: the modeled clock's figures.
     """
     sums = _sums(totals, pool_tokens, block_size, expected)
     return {
@@ -33,6 +40,7 @@ def system_figures(
         **{f"sum_{name}_over_steps": value for name, value in sums.items()},
         "sum_running_over_steps": totals.running,
         "mean": _means(totals, sums, pool_tokens),
+        "seconds": seconds,
         "saturated": _means(totals.saturated, _sums(totals.saturated, pool_tokens, block_size, saturated), pool_tokens),
     }
 

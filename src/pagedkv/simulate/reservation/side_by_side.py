@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate.arrivals import Arrivals
+from pagedkv.simulate.batching import UNLIMITED
 from pagedkv.simulate.measure import Recorder
 from pagedkv.simulate.reservation.scheduler import ReservationScheduler
 from pagedkv.simulate.reservation.shares import SystemFigures, system_figures
@@ -40,9 +41,10 @@ class SideBySide:
         *,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        if load.groups.size > 1 or load.prefix_caching:
+        if load.groups.size > 1 or load.prefix_caching or load.batching != UNLIMITED:
             raise InvalidArgumentError(
-                "contiguous systems share nothing; compare single sequences without prefix caching"
+                "contiguous systems share nothing and store a prompt at once; compare single sequences without prefix "
+                "caching and without max_batched_tokens"
             )
         self._load = load
         self._pool_tokens = spec.num_blocks * spec.layout.block_size
@@ -69,7 +71,8 @@ class SideBySide:
         return results
 
     def _run(self, system: ContiguousSystem) -> SystemResult:
-        arrivals = self._load.arrivals()
+        clock = self._load.clock()
+        arrivals = self._load.arrivals(clock)
         recorder = Recorder(1, self._progress if self._on_progress else None)
         scheduler = self._running = ReservationScheduler(
             system,
@@ -79,6 +82,7 @@ class SideBySide:
             max_seq_len=self._max_seq_len,
             max_seqs=self._load.cap,
             stop_after=self._load.completions,
+            clock=clock,
         )
         if self._stopping:  # between the check and here
             scheduler.stop()
@@ -100,6 +104,7 @@ class SideBySide:
             block_size=1,
             expected=scheduler.expected,
             saturated=scheduler.saturated_expected,
+            seconds=None if (clock := scheduler.clock) is None else clock.figures(scheduler.counters.completed_tokens),
         )
 
     def _progress(self) -> None:
@@ -119,5 +124,6 @@ def paged_system(spec: PoolSpec, result: SimulationResult) -> SystemResult:
         block_size=spec.layout.block_size,
         expected=totals.stored,
         saturated=totals.saturated.stored,
+        seconds=result.seconds,
     )
     return SystemResult(None, None, figures, result.interrupted)
