@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pagedkv.report.html.charts_paper import paper_charts
 from pagedkv.report.html.charts_systems import contiguous_charts, systems_charts
-from pagedkv.report.html.charts_time import time_charts, time_sections
+from pagedkv.report.html.charts_time import time_charts
 
 from .documents import reproduction, simulation, system
 
@@ -54,18 +54,22 @@ def test_a_name_is_no_markup() -> None:
 
 
 def test_modeled_times_say_so_everywhere() -> None:
-    time = {
-        "model": {"kind": "linear", "step_seconds": 0.01},
-        "figures": {"tokens_per_second": 120.5, "first_token": {"p50_seconds": 0.25, "p99_seconds": 1.5}, "none": None},
-    }
-    document = simulation(time=time)
+    spread = {"mean": 0.5, "p50": 0.25, "p90": 1.0, "p99": 1.5}
+    figures = {"time_to_first_token_seconds": spread | {"p50": 0.0}, "request_seconds": spread}
+    document = simulation(time={"model": {}, "figures": figures | {"time_per_output_token_seconds": None}})
     (chart,) = time_charts(document)
-    assert chart.traces[0]["x"] == [0.25, 1.5]
-    assert chart.traces[0]["y"] == ["first token, p50", "first token, p99"]
-    for said in (chart.title, chart.summary, chart.caption, chart.layout["xaxis"]["title"]["text"]):
+    assert chart.traces[0]["x"] == [None, 0.25]
+    assert chart.traces[2]["x"] == [1.5, 1.5]
+    assert chart.traces[2]["y"] == ["first token", "whole request"]
+    assert chart.columns[1].values == [0.0, 0.25]
+    assert "first token 0.00 ms, 1.50 s; whole request 250.00 ms, 1.50 s" in chart.summary
+    titles = (chart.title, chart.summary, chart.layout["xaxis"]["title"]["text"], chart.columns[0].title)
+    for said in (*titles, *(trace["hovertemplate"] for trace in chart.traces)):
         assert "odeled" in said
-    model, figures = time_sections(document)
-    assert [(line.label, line.value) for line in model.lines] == [("kind", "linear"), ("step seconds", "0.01 s")]
-    assert figures.title == "Modeled times, not measured"
-    assert figures.lines[-1].value == "n/a"
-    assert time_charts(simulation()) == () == time_sections(simulation())
+    assert "no GPU was timed" in chart.caption
+
+
+def test_without_a_model_or_a_completed_request_there_are_no_modeled_times() -> None:
+    nothing = dict.fromkeys(("time_to_first_token_seconds", "time_per_output_token_seconds", "request_seconds"))
+    for time in (None, {"model": {}, "figures": None}, {"model": {}, "figures": nothing}):
+        assert time_charts(simulation(time=time)) == ()

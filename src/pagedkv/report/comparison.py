@@ -12,12 +12,12 @@ from pagedkv.report.systems import system_name
 
 # Parts of a document that hold figures, by command; what else is there is configuration, words, or history.
 _FIGURES = {
-    "simulate": ("figures", "time"),
+    "simulate": ("figures", "time.figures"),
     "plan": ("memory", "kv", "pool", "simulation.figures"),
     "reproduce": (),
 }
 _CONFIG = {
-    "simulate": ("config", "device.name", "trace.file", "versions"),
+    "simulate": ("config", "device.name", "trace.file", "time.model", "versions"),
     "plan": ("config", "gpu", "model", "versions"),
     "reproduce": ("figure", "config", "versions"),
 }

@@ -1,76 +1,66 @@
-"""The step-time model: its percentiles as bars. Everything here is modeled, and says so."""
+"""The step-time model: waiting times as points on one axis. Everything here is modeled, and says so."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pagedkv.report.document import Document
-from pagedkv.report.html.chart import Chart, Column, axis, label
-from pagedkv.report.html.charts_systems import bars_layout
-from pagedkv.report.leaves import leaves
-from pagedkv.report.model import Line, Section
+from pagedkv.report.html.chart import Chart, Column, Key, Trace, axis
+from pagedkv.report.modeled_time import seconds
 
-_PERCENTILE = re.compile(r"(?:^|_)p\d+(?:_|$)")
-
-
-def time_sections(document: Document) -> tuple[Section, ...]:
-    """Return the modeled figures as sections, none without a model. Pure."""
-    time = document.get("time")
-    if not time:
-        return ()
-    return tuple(
-        Section(title, tuple(Line(_words(key), _value(key, value)) for key, value in leaves(time[part]).items()))
-        for title, part in (("Step-time model", "model"), ("Modeled times, not measured", "figures"))
-    )
+_ROWS = (
+    ("time_to_first_token_seconds", "first token"),
+    ("time_per_output_token_seconds", "token after it"),
+    ("request_seconds", "whole request"),
+)
+_STATISTICS = (
+    ("p50", "half of them within (p50)", "blue", "circle"),
+    ("p90", "nine of ten within (p90)", "orange", "square"),
+    ("p99", "99 of 100 within (p99)", "red", "diamond"),
+    ("mean", "mean", "green", "cross"),
+)
 
 
 def time_charts(document: Document) -> tuple[Chart, ...]:
-    """Return the modeled times as bars, none without a model. Pure."""
+    """Return the modeled waiting times, none without a model or without a completed request. Pure."""
     time = document.get("time")
-    figures = {} if not time else leaves(time["figures"])
-    shown = {
-        key: value
-        for key, value in figures.items()
-        if isinstance(value, int | float) and key.endswith("_seconds") and _PERCENTILE.search(key.replace(".", "_"))
-    }
-    if not shown:
+    figures = (time["figures"] if time else None) or {}
+    rows = [(name, figures[key]) for key, name in _ROWS if figures.get(key) is not None]
+    if not rows:
         return ()
-    names = [_words(key.removesuffix("_seconds")) for key in shown]
-    values = [round(float(value), 6) for value in shown.values()]
+    names = [name for name, _ in rows]
+    said = "; ".join(f"{name} {seconds(row['p50'])}, {seconds(row['p99'])}" for name, row in rows)
     return (
         Chart(
             name="times",
-            title="Modeled times of requests",
-            summary="Modeled, not measured: "
-            + ", ".join(f"{a} {b:,.4g} s" for a, b in zip(names, values, strict=True)),
-            caption="Modeled: steps turned into seconds by the step-time model; no GPU was timed.",
-            traces=(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "x": values,
-                    "y": [label(name) for name in names],
-                    "marker": {"color": "purple"},
-                    "text": [f"{value:,.4g} s" for value in values],
-                    "hovertemplate": "%{y}: %{x:,.6g} s, modeled<extra></extra>",
-                },
+            title="Waiting times of requests, modeled",
+            summary=f"Modeled, not measured; p50 and p99: {said}.",
+            caption="The step-time model turned steps into seconds; no GPU was timed. The axis is logarithmic.",
+            traces=tuple(_points(place, names, rows) for place in range(len(_STATISTICS))),
+            layout={
+                "xaxis": axis("seconds, modeled (logarithmic)", type="log", tickformat="~g", dtick="D2"),
+                "yaxis": {"autorange": "reversed", "automargin": True, "type": "category", "ticks": ""},
+                "hovermode": "closest",
+            },
+            keys=tuple(Key(text, color, (place,)) for place, (_, text, color, _) in enumerate(_STATISTICS)),
+            columns=(
+                Column("modeled time", names),
+                *(Column(f"{key}, seconds", [row[key] for _, row in rows]) for key, _, _, _ in _STATISTICS),
             ),
-            layout=bars_layout(axis("seconds, modeled", rangemode="tozero")),
-            columns=(Column("figure, modeled", names), Column("seconds, modeled", values)),
-            height=100 + 28 * len(names),
+            height=110 + 46 * len(rows),
         ),
     )
 
 
-def _words(key: str) -> str:
-    return key.replace("_", " ").replace(".", ", ")
-
-
-def _value(key: str, value: Any) -> str:
-    if value is None:
-        return "n/a"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    unit = " s" if key.endswith("_seconds") else ""
-    return f"{value:,}{unit}" if isinstance(value, int) else f"{value:,.6g}{unit}"
+def _points(place: int, names: list[str], rows: list[tuple[str, dict[str, Any]]]) -> Trace:
+    key, text, color, symbol = _STATISTICS[place]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": text,
+        "x": [row[key] or None for _, row in rows],  # there is no zero on a logarithmic axis
+        "y": names,
+        "customdata": [seconds(row[key]) for _, row in rows],
+        "marker": {"color": color, "size": 12, "symbol": symbol},
+        "hovertemplate": f"%{{y}}, modeled<br>{text}: %{{customdata}}<extra></extra>",
+    }

@@ -13,7 +13,7 @@ from pagedkv.report.html.charts_plan import plan_charts
 from pagedkv.report.html.charts_sequences import sequence_charts
 from pagedkv.report.html.charts_series import series_charts
 from pagedkv.report.html.charts_systems import contiguous_charts, systems_charts
-from pagedkv.report.html.charts_time import time_charts, time_sections
+from pagedkv.report.html.charts_time import time_charts
 from pagedkv.report.html.tiles import tiles
 from pagedkv.report.model import Line, Report, Section, Table
 
@@ -52,7 +52,7 @@ def page_of(document: Document) -> Page:
         tiles=tiles(document),
         lead=(),
         groups=tuple(group for group in _groups(document) if group.charts or group.note),
-        sections=(*_sections(document, report), *time_sections(document)),
+        sections=_sections(document, report),
         tables=report.tables,
         command=document.get("command_line"),
         versions=tuple((name, str(version)) for name, version in document["versions"].items()),
