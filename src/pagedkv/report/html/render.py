@@ -25,7 +25,7 @@ def render(page: Page) -> bytes:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     scripts = [_sealed(get_plotlyjs()), _sealed(_script())]
-    html = environment.from_string(_asset("page.html.j2")).render(
+    html: str = environment.from_string(_asset("page.html.j2")).render(
         page=page,
         style=_asset("page.css"),
         scripts=scripts,
