@@ -33,6 +33,7 @@ def test_memory_at_the_peak() -> None:
     assert chart.traces[0]["x"] == [1.0, 3.0]
     assert "Saved: 25.00 %, 3.00 times less." in chart.summary
     assert contiguous_charts({"figures": {"blocks": 1}}) == ()
+    assert contiguous_charts({"figures": simulation()["figures"] | {"contiguous_max_bytes": 0}}) == ()
 
 
 def test_ours_and_printed_with_the_difference() -> None:

@@ -39,6 +39,16 @@ def test_the_map_says_which_blocks_and_moments_are_drawn() -> None:
     assert few.startswith("One of 2 blocks (10) up to number 19; the 80 above were never used; at one of 4 steps")
 
 
+def test_a_column_of_the_map_does_not_reach_over_idle_steps() -> None:
+    drawn = block_map(1, 3) | {"steps": [0, 4, 20]}
+    (chart,) = map_charts(document(block_map=drawn))
+    assert chart.traces[0]["x"] == [0, 4, 8, 20, 24]
+    assert chart.extra["gaps"] == [1]
+    assert chart.extra["steps"] == [0, 4, 20]
+    (busy,) = map_charts(document(block_map=block_map(1, 3)))
+    assert (busy.traces[0]["x"], busy.extra["gaps"]) == ([0, 4, 8, 12], [])
+
+
 def test_waits_and_spans_are_lines_from_step_to_step() -> None:
     (chart,) = sequence_charts(document(sequences=sequences(1, 2)))
     names = [trace["name"] for trace in chart.traces]

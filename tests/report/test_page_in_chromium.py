@@ -107,6 +107,17 @@ def test_spans_are_hidden_with_their_strokes_and_tell_what_they_are(shown: Opene
     assert shown.page.locator("#sequences .shapelayer path").count() == 2
 
 
+def test_a_cell_of_the_block_map_says_whose_it_is(shown: Opened) -> None:
+    plot = shown.page.locator("#block-map .nsewdrag")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    plot.hover(position={"x": box["width"] * 0.3, "y": 5})  # the second of five columns, the first of three rows
+    tooltip = shown.page.locator("#block-map .hoverlayer text").first
+    tooltip.wait_for()
+    assert tooltip.text_content() == "block 0, step 4: free"
+
+
 def test_arrow_keys_walk_along_a_chart_and_say_what_is_there(shown: Opened) -> None:
     shown.page.locator("#utilization .plot").focus()
     shown.page.keyboard.press("ArrowRight")
@@ -221,6 +232,7 @@ def test_the_policy_stops_what_should_not_be_there(browser: Browser, report: Pat
 def test_a_reproduction_and_a_run_with_idle_steps_draw_too(browser: Browser, tmp_path: Path) -> None:
     idle = simulation()
     idle["history"]["series"] = series(4, gap_after=1) | {"seconds": [1.0, 2.0, 3.0, 4.0]}
+    idle["history"]["block_map"]["steps"] = [0, 4, 50, 54, 58]
     for document in (reproduction(), idle):
         with opened(browser, written(tmp_path, document)) as shown:
             assert shown.evaluate("document.querySelectorAll('.plot .main-svg').length") > 0

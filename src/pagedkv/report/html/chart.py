@@ -72,6 +72,11 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **more}
 
 
+def count_axis(title: str, most: float) -> dict[str, Any]:
+    """Return an axis of whole numbers up to `most`: between two small ones there is nothing to be marked."""
+    return axis(title, rangemode="tozero", **({"dtick": 1} if most <= 6 else {}))
+
+
 def rounded(values: list[float], digits: int = 3) -> list[float]:
     """Return values as short as a chart can show them: a page of a thousand points is read over and over."""
     return [round(value, digits) for value in values]

@@ -26,6 +26,7 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
     cells, steps, blocks = drawn["cells"], drawn["steps"], drawn["blocks"]
     tallies = {code: [sum(row[at] == code for row in cells) for at in range(len(steps))] for _, _, code in _STATES}
     owned = [len(blocks) - sum(tally[at] for tally in tallies.values()) for at in range(len(steps))]
+    edges, gaps = _edges(steps, drawn["step_stride"])
     met = [(role, text, code) for role, text, code in _STATES if any(tallies[code])]
     return (
         Chart(
@@ -34,10 +35,14 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
             summary=f"{_sampled(document, len(blocks), len(steps))} Of these, at one moment, at most "
             f"{count(max(owned))} are owned by one request each, {count(max(tallies[SHARED]))} are shared by several "
             f"sequences, and {count(max(tallies[CACHED]))} are free with a content that can be found again.",
-            caption="A row is a block, a column a moment. Each request has one of "
+            caption="A row is a block, a column a moment; where nothing ran there is none. Each request has one of "
             f"{OWNER_SHADES} shades, by its number: a request's blocks lie wherever one was free.",
-            traces=({"type": "heatmap", "x": steps, "y": blocks, "z": cells},),
-            layout={"xaxis": STEP_AXIS, "yaxis": axis("block", tickformat=",d", autorange="reversed")},
+            traces=({"type": "heatmap", "x": edges, "y": blocks, "z": cells},),
+            layout={
+                "xaxis": STEP_AXIS,
+                "yaxis": axis("block", tickformat=",d", autorange="reversed"),
+                "hovermode": "closest",
+            },
             keys=(
                 *(Key(text, role, state=role) for role, text, _ in met),
                 *((Key("owned by one request", "owner-1", state="owner"),) if any(owned) else ()),
@@ -49,9 +54,30 @@ def map_charts(document: Document) -> tuple[Chart, ...]:
             ),
             height=520,
             kind="map",
-            extra={"states": [[role, code] for role, _, code in _STATES], "owner_shades": OWNER_SHADES},
+            extra={
+                "states": [[role, code] for role, _, code in _STATES],
+                "owner_shades": OWNER_SHADES,
+                "steps": steps,
+                "gaps": gaps,
+            },
         ),
     )
+
+
+def _edges(steps: list[int], stride: int) -> tuple[list[int], list[int]]:
+    """Return where columns begin, with the last one's end, and after which moments a column without blocks follows.
+
+    A moment stands for the steps to the next one, but for no more than lie between two without idle steps.
+    """
+    edges: list[int] = []
+    gaps: list[int] = []
+    for place, step in enumerate(steps):
+        edges.append(step)
+        if place + 1 == len(steps) or steps[place + 1] > step + stride:
+            edges.append(step + stride)
+            if place + 1 < len(steps):
+                gaps.append(place)
+    return edges, gaps
 
 
 def _sampled(document: Document, blocks: int, moments: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pagedkv.report.document import Document
-from pagedkv.report.html.chart import Chart, Column, Key, Trace, axis, rounded
+from pagedkv.report.html.chart import Chart, Column, Key, Trace, axis, count_axis, rounded
 from pagedkv.report.html.timeline import STEP_AXIS, Band, Timeline
 from pagedkv.report.quantities import count, percent
 
@@ -87,7 +87,7 @@ def _queue(timeline: Timeline) -> Chart:
         title="Requests running and waiting over time",
         summary=f"Running: {min(running.low):,.0f} to {max(running.high):,.0f} requests. Waiting: "
         f"{min(waiting.low):,.0f} to {max(waiting.high):,.0f} requests.",
-        layout={"yaxis": axis("requests", rangemode="tozero")},
+        layout={"yaxis": count_axis("requests", max(*running.high, *waiting.high))},
     )
 
 
@@ -95,6 +95,7 @@ def _events(timeline: Timeline, name: str, title: str, events: tuple[tuple[str, 
     shown = [one for one in events if any(timeline.series[one[0]])]
     if not shown:
         return ()
+    most = max(max(timeline.series[key]) for key, _, _ in shown)
     totals = ", ".join(f"{count(sum(timeline.series[key]))} {words}" for key, words, _ in shown)
     return (
         Chart(
@@ -102,8 +103,11 @@ def _events(timeline: Timeline, name: str, title: str, events: tuple[tuple[str, 
             title=f"{title}, over time",
             summary=f"In all: {totals}.",
             caption=timeline.counts_caption(),
-            traces=tuple(timeline.line(words, timeline.series[key], "", color) for key, words, color in shown),
-            layout={"xaxis": STEP_AXIS, "yaxis": axis(f"count within {_steps(timeline)}", rangemode="tozero")},
+            traces=tuple(
+                timeline.line(words, timeline.series[key], f"within {_steps(timeline)}", color)
+                for key, words, color in shown
+            ),
+            layout={"xaxis": STEP_AXIS, "yaxis": count_axis(f"count within {_steps(timeline)}", most)},
             keys=tuple(Key(words, color, (place,)) for place, (_, words, color) in enumerate(shown)),
             columns=(*timeline.columns(), *(Column(words, timeline.series[key]) for key, words, _ in shown)),
             height=240,

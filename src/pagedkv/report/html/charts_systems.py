@@ -54,9 +54,9 @@ def systems_charts(document: Document) -> tuple[Chart, ...]:
 
 
 def contiguous_charts(document: Document) -> tuple[Chart, ...]:
-    """Return the bars of a run against reservation of the longest length, at the moment of the peak. Pure."""
+    """Return the bars of a run against reservation of the longest length at its peak, none if nothing ran. Pure."""
     figures = document.get("figures")
-    if not figures or "contiguous_max_bytes" not in figures:
+    if not figures or not figures.get("contiguous_max_bytes"):
         return ()
     names = ["paged, at its peak", "contiguous, same moment"]
     sizes = [figures["peak_bytes"], figures["contiguous_max_bytes"]]

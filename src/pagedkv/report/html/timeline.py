@@ -49,7 +49,7 @@ class Timeline:
         edge = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "line": {"width": 0, "shape": "hv"}}
         line["customdata"] = [[word, a, b] for word, a, b in zip(line["customdata"], low, high, strict=True)]
         line["hovertemplate"] = (
-            f"{band.name}: mean %{{y:,.2f}} {band.unit}, %{{customdata[1]:,.2f}} to %{{customdata[2]:,.2f}}"
+            f"{band.name}: mean %{{y:,.2~f}} {band.unit}, %{{customdata[1]:,.2~f}} to %{{customdata[2]:,.2~f}}"
             "<extra>%{customdata[0]}</extra>"
         )
         return (edge | {"y": low}, edge | {"y": high, "fill": "tonexty", "fillcolor": f"{band.color}/0.25"}, line)
@@ -65,7 +65,7 @@ class Timeline:
             "y": y,
             "customdata": words,
             "line": {"color": color, "width": 1.6, "shape": "hv"},
-            "hovertemplate": f"{name}: %{{y:,.2f}} {unit}<extra>%{{customdata}}</extra>",
+            "hovertemplate": f"{name}: %{{y:,.2~f}} {unit}<extra>%{{customdata}}</extra>",
         }
 
     def columns(self) -> tuple[Column, ...]:
