@@ -81,7 +81,7 @@ def contiguous_charts(document: Document) -> tuple[Chart, ...]:
                     "hovertemplate": "%{y}: %{x:,.2f} MiB<extra></extra>",
                 },
             ),
-            layout=bars_layout(axis("MiB", rangemode="tozero")),
+            layout=bars_layout(axis("MiB", rangemode="tozero", tickformat=",")),
             columns=(Column("system", names), Column("bytes", sizes)),
             height=180,
         ),
