@@ -54,14 +54,17 @@ def deliver(
 def _written(json: str | None, html: str | None) -> Iterator[tuple[JsonFile | None, HtmlFile | None]]:
     """Open the files of a command; an error in the block, or of the second file, leaves neither behind."""
     from pagedkv.report.document import JsonFile
-    from pagedkv.report.html.html_file import HtmlFile
 
+    json_file: JsonFile | None = None
+    html_file: HtmlFile | None = None
     with ExitStack() as on_error:
-        json_file = None if json is None else JsonFile(json)
-        if json_file is not None:
+        if json is not None:
+            json_file = JsonFile(json)
             on_error.callback(json_file.discard)
-        html_file = None if html is None else HtmlFile(html)
-        if html_file is not None:
+        if html is not None:
+            from pagedkv.report.html.html_file import HtmlFile
+
+            html_file = HtmlFile(html)
             on_error.callback(html_file.discard)
         yield json_file, html_file
         on_error.pop_all()
