@@ -37,6 +37,9 @@ if [ -n "${PAGEDKV_TRACE_DIR:-}" ]; then
   expect 0 pagedkv simulate --trace "$PAGEDKV_TRACE_DIR/mooncake-fast25/conversation_trace.jsonl.gz" --prefix-caching \
     --cache-only --blocks 50000 --json -
   expect 0 pagedkv reproduce sosp23-figure2 --trace "$PAGEDKV_TRACE_DIR/sharegpt-opt-sosp23/fig2_requests_rate4_900s_seed0.csv"
+  expect 0 pagedkv reproduce sosp23-figure15 \
+    --trace "$PAGEDKV_TRACE_DIR/sharegpt-opt-sosp23/sharegpt_opt_text_completion_length.csv"
+  expect 0 pagedkv reproduce fast25-figure9 --trace "$PAGEDKV_TRACE_DIR/mooncake-fast25/synthetic_trace.jsonl"
 else
   echo "skipped: real traces (PAGEDKV_TRACE_DIR is not set)"
 fi

@@ -43,6 +43,32 @@ def own(rows: int) -> Iterator[str]:
         yield f'{{"arrival_ms": {row}.{row % 10}, "prompt_tokens": {prompt}, "output_tokens": {output}}}\n'
 
 
+def own_sessions(rows: int) -> Iterator[str]:
+    """Five turns a session, a shared text before the first."""
+    yield '{"pagedkv_trace": 1}\n'
+    for row in range(rows):
+        session, turn = row % (rows // 5 + 1), row // (rows // 5 + 1)
+        prefix = "" if turn else f', "prefix": {row % 7}, "prefix_tokens": 100'
+        said = f'"prompt_tokens": {200 + 40 * turn}, "output_tokens": {1 + row % 40}, "session": {session}{prefix}'
+        yield f'{{"arrival_ms": {row}.{row % 10}, {said}}}\n'
+
+
+def own_prefixes(rows: int) -> Iterator[str]:
+    yield '{"pagedkv_trace": 1}\n'
+    for row in range(rows):
+        prompt, output = tokens(row).split(",")
+        said = f'"prompt_tokens": {prompt}, "output_tokens": {output}, "prefix": "system {row % 7}", "prefix_tokens": 1'
+        yield f'{{"arrival_ms": {row}.{row % 10}, {said}}}\n'
+
+
+def own_ids(rows: int) -> Iterator[str]:
+    yield '{"pagedkv_trace": 1, "tokens_per_id": 512}\n'
+    for row in range(rows):
+        prompt, output = tokens(row).split(",")
+        ids = list(range(row, row - -int(prompt) // 512 + 1))[: -(-int(prompt) // 512)]
+        yield f'{{"arrival_ms": {row}, "prompt_tokens": {prompt}, "output_tokens": {output}, "hash_ids": {ids}}}\n'
+
+
 def mooncake(rows: int) -> Iterator[str]:
     for row in range(rows):
         prompt, output = tokens(row).split(",")
@@ -54,7 +80,8 @@ def tokens(row: int) -> str:
     return f"{1 + row * 7919 % 4000},{1 + row * 104_729 % 400}"
 
 
-FORMATS: tuple[Lines, ...] = (azure, burstgpt, input_output, own, mooncake)
+FORMATS: tuple[Lines, ...] = (azure, burstgpt, input_output, own, own_sessions, own_prefixes, own_ids, mooncake)
+WITH = {own_sessions: " with sessions", own_prefixes: " with prefixes", own_ids: " with ids"}
 
 
 def run(settings: Settings) -> list[Row]:
@@ -68,7 +95,7 @@ def run(settings: Settings) -> list[Row]:
             assert trace.rows == count
             spread, size = Spread.of(samples), file.stat().st_size / 2**20
             note = f"{size:.1f} MiB; CPU {spread.cpu_min / 1e6:.2f} s; {repeats} readings"
-            case = f"{count:,} rows of {trace.format}"
+            case = f"{count:,} rows of {trace.format}{WITH.get(lines, '')}"
             rows.append(Row(case, spread.wall_min / 1e6, "s", Target(TARGET_SECONDS), spread, note))
             if lines is azure:
                 rows.append(Row(f"{case}, most held a row", most_held(file) / count, "B", Target(TARGET_BYTES), spread))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pagedkv.report.reproduction import BAR, bar
+from pagedkv.report.reproductions.beside import BAR
+from pagedkv.report.reproductions.sosp23_figure2 import bar
 from pagedkv.simulate.reservation.scheduler import ReservationScheduler
 
 from .conftest import Run
@@ -48,6 +49,13 @@ def test_the_figure(run: Run, requests: Path, tmp_path: Path) -> None:
     assert [one["reservation"] for one in document["systems"]] == [None, "max", "pow2", "oracle"]
     for one in document["shares"]:
         assert one["difference"] == one["ours"] - one["printed"]
+    bars = document["bars"]
+    assert [one["group"] for one in bars[::4]] == ["paged", "max, buddy", "pow2, buddy", "oracle, buddy"]
+    for group in range(4):  # the shares of a system are all there, printed or not
+        assert sum(one["ours"] for one in bars[4 * group : 4 * group + 4]) == pytest.approx(1)
+    assert [one["printed"] for one in bars[:5]] == [0.963, None, None, None, 0.204]
+    printed = [(one["ours"], one["printed"], one["difference"]) for one in bars if one["printed"] is not None]
+    assert printed == [(one["ours"], one["printed"], one["difference"]) for one in document["shares"]]
 
 
 def test_another_load_fails_and_says_so(run: Run, trace: Path) -> None:
@@ -62,10 +70,15 @@ def test_another_load_fails_and_says_so(run: Run, trace: Path) -> None:
 def test_what_cannot_be_reproduced_is_refused(run: Run, trace: Path) -> None:
     done = run("reproduce", "sosp23-figure99", "--trace", trace)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: figure 'sosp23-figure99' is not known; give one of sosp23-figure2\n"
+    assert done.err == (
+        "error: figure 'sosp23-figure99' is not known; give one of sosp23-figure2, sosp23-figure15, fast25-figure9 "
+        "(not reproducible: sosp23-figure15-alpaca, sosp23-figure15-beam)\n"
+    )
     assert run("reproduce", FIGURE, "--trace", trace.parent / "missing.csv").code == 2
     assert run("reproduce", FIGURE, "--trace", trace, "--json", trace).code == 2
-    assert run("reproduce", FIGURE).code == 2
+    done = run("reproduce", FIGURE)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: sosp23-figure2 needs its requests, the 3,604 requests that")
 
 
 def test_ctrl_c_ends_the_figure(run: Run, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

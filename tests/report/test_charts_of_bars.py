@@ -39,12 +39,16 @@ def test_memory_at_the_peak() -> None:
 def test_ours_and_printed_with_the_difference() -> None:
     (chart,) = paper_charts(reproduction())
     ours, printed = chart.traces
-    assert (ours["x"], printed["x"]) == ([96.4, 56.0], [96.3, 57.3])
-    assert ours["y"] == ["paged: token states", "max, buddy: internal fragmentation"]
-    assert ours["customdata"] == [0.1, -1.3]
-    assert "The farthest apart is max, buddy: internal fragmentation" in chart.summary
-    assert "at most 1.5 points apart" in chart.caption
-    assert paper_charts(reproduction(shares=[])) == ()
+    assert ours["x"] == [96.4, 56.0]
+    assert ours["y"] == ["paged: token states", "max, buddy: internal"]  # what is not printed is not compared
+    assert ours["customdata"] == [" (+0.10 points)", " (-1.30 points)"]
+    assert printed["x"] == [96.3, None, 57.3, 60.0, None]  # a value, and a range
+    assert printed["y"] == ["paged: token states"] * 2 + ["max, buddy: internal"] * 3
+    values = {column.title: column.values for column in chart.columns}
+    assert (values["printed, %"], values["printed up to, %"]) == ([96.3, 57.3], [96.3, 60.0])
+    assert "2 values; the largest difference is 1.30 points" in chart.summary
+    assert "allowed, in percentage points: 1.5." in chart.caption
+    assert paper_charts(reproduction(bars=[])) == ()
 
 
 def test_a_name_is_no_markup() -> None:

@@ -52,8 +52,10 @@ def test_the_document_says_what_was_compared() -> None:
 def test_systems_of_a_reproduction_are_compared_by_name() -> None:
     a, b = reproduction(), reproduction()
     b["systems"][1]["figures"]["steps"] = 18
+    b["bars"][1]["ours"] = 0.04
     figures = {one["key"]: one for one in compare_documents((a, b), FILES)["figures"]}
     assert figures["systems.max, first fit.steps"]["ratio"] == 2.0
+    assert figures["paged: internal"]["ratio"] == 2.0
 
 
 def test_results_of_two_commands_are_refused() -> None:

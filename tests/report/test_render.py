@@ -16,7 +16,7 @@ from pagedkv.report.html.compare_page import compare_page
 from pagedkv.report.html.page import page_of
 from pagedkv.report.html.render import render, script_json
 
-from .documents import HOSTILE, largest, reproduction, simulation
+from .documents import HOSTILE, largest, reproduction, simulation, system
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed; the extra `report` brings it")
 pytest.importorskip("plotly", reason="plotly is not installed; the extra `report` brings it")
@@ -137,9 +137,15 @@ def test_every_part_has_a_name_for_those_who_cannot_see_it() -> None:
     assert buttons
     assert all(attributes["aria-pressed"] == "true" for attributes in buttons)
     assert ("a", {"class": "skip", "href": "#main"}) in page.tags
+
+
+@pytest.mark.parametrize("document", [simulation(systems=[system(None, 1.0)]), reproduction()], ids=["run", "figure"])
+def test_every_link_has_its_one_target(document: dict[str, Any]) -> None:
+    page = Elements(html(document))
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = [(attributes["href"] or "")[1:] for tag, attributes in page.tags if tag == "a"]
+    assert len(targets) >= 4
     assert set(targets) <= set(ids)
 
 

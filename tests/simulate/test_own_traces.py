@@ -95,6 +95,7 @@ def test_sessions_of_an_unsorted_file(tmp_path: Path) -> None:
         (row('"5"'), "arrival_ms"),
         (row("null"), "arrival_ms"),
         (row("1e99"), "arrival_ms"),
+        (row(2**50), "arrival_ms"),  # its ticks are beyond 64 bits
         (row(2, "8.0"), "prompt_tokens"),
         (row(2, 8, "null"), "output_tokens"),
         (row(2, 2**31), "prompt_tokens"),

@@ -64,6 +64,9 @@ def outcome(file: Path, *, strict: bool) -> object:
     counts = (trace.rows, trace.dropped_rows, trace.bad_rows, trace.skipped, trace.was_sorted)
     known = load.identities
     ids = None if known is None else (known.ids.tolist(), known.starts.tolist())
+    turns = load.conversations
+    if turns is not None:
+        ids = (turns.parent.tolist(), turns.prefix.tolist(), turns.prefix_tokens.tolist())
     return trace.format, ticks, load.prompt_tokens.tolist(), load.output_tokens.tolist(), ids, counts
 
 

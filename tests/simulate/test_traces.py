@@ -233,3 +233,24 @@ def test_any_bytes_give_a_trace_or_a_trace_error(tmp_path: Path, content: bytes,
     except TraceError:
         return
     assert len(trace.workload) == trace.rows - trace.dropped_rows - trace.bad_rows > 0
+
+
+@pytest.mark.parametrize("time", [10**14 - 1, 10**14, 2**49 - 1, 2**49, 10**15 - 1, 2**52 - 1])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"arrival_ms": TIME, "prompt_tokens": 5, "output_tokens": 1}\n',
+        '{"timestamp": TIME, "input_length": 5, "output_length": 1, "hash_ids": [0]}\n',
+    ],
+)
+def test_times_whose_ticks_pass_64_bits_are_bad_rows(tmp_path: Path, line: str, time: int) -> None:
+    file = tmp_path / "trace"
+    file.write_text(line.replace("TIME", str(time)) * 2)
+    if time < 2**49:
+        load = read_trace(file, strict=True).workload
+        assert load.arrival_ticks is not None
+        assert load.arrival_ticks.tolist() == [0, 0]
+        return
+    with pytest.raises(TraceError) as caught:
+        read_trace(file)
+    assert (caught.value.row, caught.value.column) == (1, line.split('"')[1])

@@ -10,12 +10,13 @@ from pagedkv.cli.files import keep_apart
 from pagedkv.cli.output import deliver
 from pagedkv.errors import InvalidArgumentError
 
-FIGURES = ("sosp23-figure2",)
-
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}.")],
-    trace: Annotated[str, typer.Option(metavar="FILE", help="The figure's requests.")],
+    figure: Annotated[
+        str | None, typer.Argument(metavar="FIGURE", help="A figure's name; without one, all are listed.")
+    ] = None,
+    trace: Annotated[str | None, typer.Option(metavar="FILE", help="The figure's requests.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List all figures and what they need.")] = False,
     json: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the figures as JSON; - is standard output, in the table's place."),
@@ -29,14 +30,22 @@ def reproduce(
 
     Exit code: 0 PASS, 1 FAIL (too far from the paper), 2 bad input, 130 interrupted.
     """
-    from pagedkv.cli.reproduce_run import run_figure2
-    from pagedkv.report.reproduction import reproduction_report
+    from pagedkv.report.reproduction import find_figure, list_figures, reproduction_report
 
-    if figure not in FIGURES:
-        raise InvalidArgumentError(f"figure {figure!r} is not known; give one of {', '.join(FIGURES)}")
+    if figure is None or list_all:
+        if figure is not None or trace is not None or json is not None or report is not None or quiet:
+            raise InvalidArgumentError("a list of all figures takes no other option; give a FIGURE, or --list alone")
+        print("\n".join(list_figures()))
+        return
+    known = find_figure(figure)
+    if trace is None:
+        raise InvalidArgumentError(f"{figure} needs its requests, {known.trace}; give them with --trace FILE")
     keep_apart({"--trace": trace}, {"--json": json, "--report": report})
+
+    from pagedkv.cli.reproduce_run import run_figure
+
     deliver(
-        lambda progress: run_figure2(trace, show_progress=progress),
+        lambda progress: run_figure(figure, trace, show_progress=progress),
         reproduction_report,
         json=json,
         quiet=quiet,

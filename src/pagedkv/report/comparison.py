@@ -85,12 +85,14 @@ def _compared(key: str, a: float | None, b: float | None) -> dict[str, Any]:
 
 
 def _numbers(document: Document) -> dict[str, int | float | None]:
-    """Return the numbers of a document: of its run, of its systems, of its sequences' lengths, of its shares."""
+    """Return the numbers of a document: of its run, of its systems, of its sequences' lengths, of a figure's bars."""
     found = _leaves(document, _FIGURES[document["command"]])
     for system in document.get("systems") or ():
         found |= leaves(system["figures"], f"systems.{system_name(system)}")
     for fit in document.get("sequences") or ():
         found |= leaves({key: fit[key] for key in fit if key != "length"}, f"sequences.{fit['length']}")
+    for bar in document.get("bars") or ():
+        found[f"{bar['group']}: {bar['label']}"] = bar["ours"]
     return {key: value for key, value in found.items() if _is_number(value)}
 
 

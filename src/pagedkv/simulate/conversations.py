@@ -39,7 +39,7 @@ class Conversations:
         parents = self.parent[child]
         if bool(np.any(self.parent < -1) or np.any(self.parent >= np.arange(len(self)))):
             raise InvalidArgumentError("a conversation goes on from a later request; its turns must be in order")
-        if len(np.unique(parents)) != len(parents):
+        if len(parents) and int(np.bincount(parents).max()) > 1:
             raise InvalidArgumentError("two requests go on from the same one; a turn has one next turn")
         if bool(np.any(self.prefix < -1) or np.any(self.prefix[child] >= 0)):
             raise InvalidArgumentError("prefix is a number from 0, or -1 for none, which every turn but the first has")

@@ -68,7 +68,7 @@ def _groups(document: Document) -> tuple[Group, ...]:
     if document["command"] == "plan":
         return (Group("plan", "What fits", plan_charts(document)),)
     return (
-        Group("paper", "Against the paper", paper_charts(document)),
+        Group("against-the-paper", "Against the paper", paper_charts(document)),
         Group("time-lines", "Over time", series_charts(document), _unrecorded(document)),
         Group("block-maps", "Where the blocks are", map_charts(document)),
         Group("gantt", "Sequences", sequence_charts(document)),

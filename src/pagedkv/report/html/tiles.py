@@ -6,6 +6,7 @@ from pagedkv.report.document import Document
 from pagedkv.report.model import Line
 from pagedkv.report.plan import verdict
 from pagedkv.report.quantities import count, percent, size
+from pagedkv.report.reproductions.beside import largest_difference
 
 
 def tiles(document: Document) -> tuple[Line, ...]:
@@ -45,15 +46,13 @@ def _cache(document: Document) -> tuple[Line, ...]:
 
 
 def _reproduction(document: Document) -> tuple[Line, ...]:
-    shares = document["shares"]
-    if not shares:
+    bars = [bar for bar in document["bars"] if bar["printed"] is not None]
+    if not bars:
         return ()
-    largest = max(abs(one["difference"]) for one in shares)
-    paged = [one["ours"] for one in shares if one["reservation"] is None and one["share"] == "token_states"]
+    allowed = f"allowed: {100 * document['config']['tolerance']:g}"
     return (
-        Line("shares compared", count(len(shares)), "ours against printed"),
-        Line("farthest apart", f"{100 * largest:.2f} points", f"allowed: {100 * document['config']['tolerance']:g}"),
-        *(Line("pool that holds tokens", percent(one), "paged, ours") for one in paged),
+        Line("values compared", count(len(bars)), "ours against printed"),
+        Line("farthest apart", f"{largest_difference(bars):.2f} points", allowed),
         Line("requests", count(document["trace"]["rows"]), "rows of the trace"),
     )
 

@@ -6,7 +6,7 @@ Numbers with a point come as Decimal: a float would round times, and "1e99999999
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from pagedkv.arguments import INT32_MAX
 from pagedkv.simulate.traces.rows import TICKS_PER_SECOND, TraceRows, no_tokens, shown
 
 TICKS_PER_MS = TICKS_PER_SECOND // 1000
-LATEST = 2**52  # ms; in ticks it is still within 64 bits
+LATEST = 2**49  # ms; in ticks it is still within 64 bits
 
 _decode = json.JSONDecoder(parse_float=Decimal).decode
 
@@ -84,11 +84,6 @@ def wrong_ids(ids: Any, prompt: int, wanted: int, tokens_per_id: int) -> str:
 def is_name(value: Any) -> bool:
     """Whether this can name a session or a prefix: a text or a whole number."""
     return type(value) in (str, int)
-
-
-def name_of(value: Any) -> Hashable:
-    """Return a key for a name: 7 and "7" are two."""
-    return type(value), value
 
 
 def said(value: Any) -> str:

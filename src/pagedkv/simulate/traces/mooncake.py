@@ -27,7 +27,7 @@ from pagedkv.simulate.traces.source import TraceSource, lines_of
 TOKENS_PER_ID = 512
 
 # Rows as the public files have them: read many at a time, without a JSON reader.
-_NUMBER = rb"(?:0|[1-9]\d{0,14}+)"
+_NUMBER = rb"(?:0|[1-9]\d{0,13}+)"
 _ROW = rb'\{"timestamp": N, "input_length": N, "output_length": N, "hash_ids": \[N(?:, N)*+\]\}\n'
 _PLAIN = re.compile(rb"(?:" + _ROW.replace(b"N", _NUMBER) + rb")*+")
 _OTHERS_BLANK = bytes(code if chr(code).isdigit() and code < 128 else ord(" ") for code in range(256))

@@ -25,6 +25,7 @@ from pagedkv.simulate.traces.json_rows import (
     said,
     ticks_of,
 )
+from pagedkv.simulate.traces.own_columns import read_columns
 from pagedkv.simulate.traces.own_contents import OwnContents
 from pagedkv.simulate.traces.rows import Trace, TraceRows
 from pagedkv.simulate.traces.source import TraceSource, lines_of
@@ -34,7 +35,7 @@ HEADER = "pagedkv_trace"
 ARRIVAL, PROMPT, OUTPUT = "arrival_ms", "prompt_tokens", "output_tokens"
 
 # Rows as `--save-trace` writes them where nothing is known of the prompts: read without a JSON reader, as they are.
-_TIME = rb"(?:0|[1-9]\d{0,14}+)(?:\.\d{1,4}+)?+"
+_TIME = rb"(?:0|[1-9]\d{0,13}+)(?:\.\d{1,4}+)?+"
 _TOKENS = rb"[1-9]\d{0,8}+"
 _COUNTS = rb'"prompt_tokens": ' + _TOKENS + rb', "output_tokens": ' + _TOKENS + rb"\}\n"
 _TIMED = re.compile(rb'(?:\{"arrival_ms": ' + _TIME + rb", " + _COUNTS + rb")*+")
@@ -78,6 +79,8 @@ class _Reader:
         """Read whole lines."""
         if not self.contents.tells and self._read_plain(chunk, first_row):
             return
+        if self._read_columns(chunk, first_row):
+            return
         for row, line in enumerate(lines_of(chunk), start=first_row):
             if line and not line.isspace() and not (row == 1 and f'"{HEADER}"' in line):
                 fields = read_object(line, row, PROMPT, self._rows)
@@ -103,6 +106,15 @@ class _Reader:
             return False
         self.contents.skip(len(ticks))
         return True
+
+    def _read_columns(self, chunk: bytes, first_row: int) -> bool:
+        if self._timed is None:
+            return False  # the careful reader decides
+        columns = read_columns(chunk, (ARRIVAL, PROMPT, OUTPUT), timed=self._timed)
+        if columns is None:
+            return False
+        taken = columns.ticks, columns.prompts, columns.outputs
+        return self.contents.extend(columns, lambda: self._rows.extend(first_row, *taken))
 
     def _read_row(self, row: int, fields: dict[str, Any]) -> None:
         rows = self._rows

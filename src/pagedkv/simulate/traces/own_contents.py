@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pagedkv.simulate.conversations import Conversations
 from pagedkv.simulate.identities import IdentityRows, PromptIdentities
-from pagedkv.simulate.traces.json_rows import is_count, is_name, name_of, said, wrong_ids
+from pagedkv.simulate.traces.json_rows import is_count, is_name, said, wrong_ids
+from pagedkv.simulate.traces.own_columns import Columns, whole_numbers
+from pagedkv.simulate.traces.own_turns import Turn, Turns
 from pagedkv.simulate.traces.rows import TraceRows
 
 
@@ -23,11 +25,6 @@ class Entry(NamedTuple):
     parent: int = -1
     prefix: Hashable = None
     prefix_tokens: int = 0
-
-
-# Of a session's last accepted row: its number from 0, its ticks, the tokens of its prompt and answer. A plain tuple: a
-# million of them cost the garbage collector nothing.
-_Session: TypeAlias = tuple[int, int, int]
 
 
 class OwnContents:
@@ -44,7 +41,7 @@ class OwnContents:
         self._prefixes = array("q")
         self._prefix_tokens = array("q")
         self._names: dict[Hashable, int] = {}
-        self._sessions: dict[Hashable, _Session] = {}
+        self._turns = Turns()
 
     @property
     def tells(self) -> bool:
@@ -66,8 +63,8 @@ class OwnContents:
             if fields.get(name) is not None and not is_name(fields[name]):
                 self._rows.reject(row, name, f"is {said(fields[name])}, not a name: a text or a whole number")
                 return None
-        session = None if fields.get("session") is None else name_of(fields["session"])
-        before = self._sessions.get(session) if session is not None else None
+        session = fields.get("session")
+        before = None if session is None else self._turns.last(session)
         if before is not None:
             return self._next_turn(row, session, before, ticks, prompt)
         if fields.get("prefix") is None:
@@ -76,7 +73,7 @@ class OwnContents:
         if not is_count(shared) or not 0 < shared <= prompt:
             self._rows.reject(row, "prefix_tokens", f"is {said(shared)}, not a number from 1 to prompt_tokens")
             return None
-        return Entry(session=session, prefix=name_of(fields["prefix"]), prefix_tokens=shared)
+        return Entry(session=session, prefix=fields["prefix"], prefix_tokens=shared)
 
     def add(self, entry: Entry, ticks: int, tokens: int) -> None:
         """Keep what an accepted row says; tokens: of its prompt and its answer."""
@@ -84,17 +81,63 @@ class OwnContents:
             self._identities.add(entry.ids)
             return
         if self._parents is None and (entry.session is not None or entry.prefix is not None):
-            nothing = array("q", [-1]) * self._count
-            self._parents, self._prefixes = array("q", nothing), array("q", nothing)
-            self._prefix_tokens = array("q", [0]) * self._count
+            self._parents = self._told()
         if self._parents is not None:
             names = self._names
             self._parents.append(entry.parent)
             self._prefixes.append(-1 if entry.prefix is None else names.setdefault(entry.prefix, len(names)))
             self._prefix_tokens.append(entry.prefix_tokens)
         if entry.session is not None:
-            self._sessions[entry.session] = (self._count, ticks, tokens)
+            self._turns.add(entry.session, Turn(self._count, ticks, tokens))
         self._count += 1
+
+    def extend(self, columns: Columns, accept: Callable[[], bool]) -> bool:
+        """Keep what many rows say, if all of it is usable and `accept()` takes the rows; False: nothing was kept."""
+        if self._identities is not None:
+            known = columns.ids("hash_ids")
+            wanted = -(-columns.prompts // self._identities.tokens_per_id)
+            if known is None or bool(np.any(known[1] != wanted)) or not accept():
+                return False
+            self._identities.extend(*known)
+            self._count += len(wanted)
+            return True
+        if any("hash_ids" in row for row in columns.rows):
+            return False
+        return self._extend_turns(columns, accept)
+
+    def _extend_turns(self, columns: Columns, accept: Callable[[], bool]) -> bool:
+        sessions, prefixes = columns.names("session"), columns.names("prefix")
+        if sessions is None or prefixes is None:
+            return False
+        numbers = self._turns.numbers(sessions)
+        rows = self._count + np.arange(len(numbers))
+        turns = rows, columns.ticks, columns.prompts + columns.outputs
+        parents, ticks, tokens = self._turns.chain(numbers, turns)
+        if bool(np.any((columns.ticks < ticks) | (columns.prompts < tokens))):
+            return False
+        heads = [place for place in np.flatnonzero(parents < 0).tolist() if prefixes[place] is not None]
+        shared = whole_numbers([columns.rows[place].get("prefix_tokens") for place in heads])
+        if shared is None or bool(np.any((shared <= 0) | (shared > columns.prompts[heads]))) or not accept():
+            return False
+        if self._parents is None and (heads or bool(np.any(numbers >= 0))):
+            self._parents = self._told()
+        if self._parents is not None:
+            names = self._names
+            named, lengths = np.full(len(rows), -1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+            named[heads] = [names.setdefault(prefixes[place], len(names)) for place in heads]
+            lengths[heads] = shared
+            for kept, values in ((self._parents, parents), (self._prefixes, named), (self._prefix_tokens, lengths)):
+                kept.frombytes(values.tobytes())
+        self._turns.extend(numbers, turns)
+        self._count += len(rows)
+        return True
+
+    def _told(self) -> array[int]:
+        """From now on something is kept of every row; return the parents of those before."""
+        nothing = array("q", [-1]) * self._count
+        self._prefixes = array("q", nothing)
+        self._prefix_tokens = array("q", [0]) * self._count
+        return nothing
 
     def ordered(self, order: NDArray[np.int64] | None) -> PromptIdentities | Conversations:
         """Return it in replay order."""
@@ -118,7 +161,7 @@ class OwnContents:
             return None
         return Entry(ids)
 
-    def _next_turn(self, row: int, session: Hashable, before: _Session, ticks: int, prompt: int) -> Entry | None:
+    def _next_turn(self, row: int, session: Hashable, before: Turn, ticks: int, prompt: int) -> Entry | None:
         last, last_ticks, last_tokens = before
         if ticks < last_ticks:
             self._rows.reject(row, "session", "has a turn that is earlier than the one before it")
