@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pagedkv.manager import KVCacheManager
-from pagedkv.simulate import Groups, Load, SimulationResult, base_case_requests
+from pagedkv.simulate import Groups, Load, base_case_requests
 from pagedkv.simulate.batching import Batching
 from pagedkv.simulate.history import Limits
 from pagedkv.simulate.history.setup import foreseen_steps
 from pagedkv.simulate.step_time import LinearTime
 
-from .history_log import FullLog, arrivals_of, doubled, recorded, series_of, spans_of
+from .history_checks import assert_right
+from .history_log import recorded
 from .runs import workload
 
-Log = list[dict[str, Any]]
 Requests = list[tuple[int, int, int]]
 LIMITS = st.builds(
     Limits,
@@ -45,73 +42,6 @@ REQUESTS = st.lists(st.tuples(st.integers(0, 60), *LENGTHS), min_size=1, max_siz
 
 def outputs(requests: Requests) -> list[int]:
     return [output for _, _, output in requests]
-
-
-def assert_right(
-    result: SimulationResult,
-    log: FullLog,
-    limits: Limits,
-    output: Sequence[int],
-    *,
-    steps: int | None = None,
-    endless: bool = False,
-) -> None:
-    """steps: of the run, if it were not stopped. endless: nobody knew how many requests there would be."""
-    history, figures = result.history, result.figures
-    assert history is not None
-    assert history["series"] == series_of(log.steps, figures, limits.buckets, timed=result.seconds is not None)
-    assert_sums(history["series"], figures)
-    assert_map(history["block_map"], log.steps, limits, len(log.steps) if steps is None else steps)
-    stride = 1 if endless else -(-len(output) // limits.requests)
-    assert_spans(history["sequences"], log, limits, output, stride)
-
-
-def assert_sums(series: dict[str, Any], figures: dict[str, Any]) -> None:
-    """Nothing is lost or counted twice. Without a step there is no bucket that could hold a rejection."""
-    buckets, stride = len(series["first_step"]), series["steps_per_bucket"]
-    sizes = [min(stride, figures["steps"] - stride * bucket) for bucket in range(buckets)]
-    assert sum(sizes) == figures["steps"]
-    for name, level in (("allocated_blocks", "allocated_blocks"), ("stored_tokens", "stored_tokens")):
-        total = sum(round(mean * size) for mean, size in zip(series[level]["mean"], sizes, strict=True))
-        assert total == figures[f"sum_{name}_over_steps"]
-    for name in ("preemptions", "completed", "queried_tokens", "hit_tokens", "evictions"):
-        assert sum(series[name]) == figures[name]
-    assert sum(series["rejected"]) == (figures["rejected"] if buckets else 0)
-
-
-def assert_map(found: dict[str, Any], log: Log, limits: Limits, steps: int) -> None:
-    """A run that was stopped may have been sampled as for all of its steps, but no less often."""
-    often = found["step_stride"]
-    assert often in {doubled(len(log), limits.moments), doubled(steps, limits.moments)} or len(log) < steps
-    assert doubled(len(log), limits.moments) <= often <= doubled(steps, limits.moments)
-    moments = log[::often]
-    assert found["steps"] == [step["step"] for step in moments]
-    stride, rows = found["block_stride"], found["blocks"]
-    assert stride in [2**power for power in range(8)]
-    assert found["cells"] == [[step["cells"][block] for step in moments] for block in rows]
-    for step in moments:
-        assert rows == [*range(0, len(step["cells"]), stride)][: limits.blocks]
-        assert set(step["cells"][stride * limits.blocks :]) <= {-1}  # what is not shown was never used
-        if len(rows) == len(step["cells"]):
-            column = [cells[found["steps"].index(step["step"])] for cells in found["cells"]]
-            assert sum(cell >= 0 or cell == -4 for cell in column) == step["used_blocks"]
-
-
-def assert_spans(found: dict[str, Any], log: FullLog, limits: Limits, output: Sequence[int], stride: int) -> None:
-    spans, arrivals = spans_of(log.steps, log.done, len(output)), arrivals_of(log.steps)
-    while (
-        sum(span[0] % stride == 0 for span in spans) > limits.segments
-        or sum(request % stride == 0 for request in arrivals) > limits.requests
-    ):
-        stride *= 2
-    kept = [request for request in sorted(arrivals) if request % stride == 0]
-    assert found["stride"] == stride
-    assert found["of"] == len(output)
-    assert found["request"] == kept
-    assert found["arrival_step"] == [arrivals[request] for request in kept]
-    assert found["output_tokens"] == [output[request] for request in kept]
-    assert found["segments"] == [span for span in spans if span[0] % stride == 0]
-    assert {span[0] for span in spans if span[3] == "completed"} == log.done
 
 
 @given(requests=REQUESTS, stop_at=st.just(-1) | st.integers(0, 30), completions=st.none() | st.integers(1, 6), **POOL)
@@ -190,6 +120,16 @@ def test_prefix_caching(
 
 
 @given(requests=REQUESTS, concurrency=st.integers(1, 4), **POOL)
+@example(  # five spans, all of even requests: one doubling is not enough
+    requests=[(0, 3, 2), (0, 3, 7), (0, 4, 3), (1, 1, 4), (1, 2, 2)],
+    concurrency=3,
+    blocks=8,
+    block_size=1,
+    watermark=0,
+    max_seqs=None,
+    limits=Limits(requests=5, segments=4),
+    chunk=1,
+)
 def test_a_closed_replay(
     requests: Requests,
     concurrency: int,
