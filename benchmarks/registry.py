@@ -12,6 +12,7 @@ from benchmarks import (
     pool_build,
     prefix_memory,
     prefix_reuse,
+    report_opening,
     simulate_trace,
     simulation_history,
     statistics_cost,
@@ -35,4 +36,5 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     planner.BENCHMARK,
     simulation_history.BENCHMARK,
     trace_reading.BENCHMARK,
+    report_opening.BENCHMARK,
 )

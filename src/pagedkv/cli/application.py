@@ -14,15 +14,19 @@ import typer
 
 from pagedkv.cli import INTERRUPTED, end_on_interrupt, raise_on_interrupt
 from pagedkv.cli.cache import cache
+from pagedkv.cli.compare import compare
 from pagedkv.cli.doctor import doctor
 from pagedkv.cli.plan import plan
+from pagedkv.cli.report import report
 from pagedkv.cli.reproduce import reproduce
 from pagedkv.cli.selftest import selftest
 from pagedkv.cli.simulate import simulate
 from pagedkv.cli.sweep import sweep
 from pagedkv.errors import PagedKVError
 
-COMMANDS: tuple[Callable[..., None], ...] = (simulate, sweep, plan, reproduce, selftest, doctor, cache)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    simulate, sweep, plan, reproduce, report, compare, selftest, doctor, cache,
+)  # fmt: skip
 
 BAD_INPUT = 2
 

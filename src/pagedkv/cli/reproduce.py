@@ -21,6 +21,9 @@ def reproduce(
         str | None,
         typer.Option(metavar="FILE", help="Write the figures as JSON; - is standard output, in the table's place."),
     ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page of the figure; needs the extra `report`.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the closing line only.")] = False,
 ) -> None:
     """Reproduce a figure of a paper, and print ours beside what is printed there.
@@ -30,14 +33,14 @@ def reproduce(
     from pagedkv.report.reproduction import find_figure, list_figures, reproduction_report
 
     if figure is None or list_all:
-        if figure is not None or trace is not None or json is not None or quiet:
+        if figure is not None or trace is not None or json is not None or report is not None or quiet:
             raise InvalidArgumentError("a list of all figures takes no other option; give a FIGURE, or --list alone")
         print("\n".join(list_figures()))
         return
     known = find_figure(figure)
     if trace is None:
         raise InvalidArgumentError(f"{figure} needs its requests, {known.trace}; give them with --trace FILE")
-    keep_apart({"--trace": trace}, {"--json": json})
+    keep_apart({"--trace": trace}, {"--json": json, "--report": report})
 
     from pagedkv.cli.reproduce_run import run_figure
 
@@ -46,4 +49,5 @@ def reproduce(
         reproduction_report,
         json=json,
         quiet=quiet,
+        html=report,
     )

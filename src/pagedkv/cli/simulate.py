@@ -108,6 +108,9 @@ def simulate(
     json: Annotated[
         str | None, text_option("FILE", "Write the figures as JSON; - is standard output, in the dashboard's place.")
     ] = None,
+    report: Annotated[
+        str | None, text_option("FILE", "Write an HTML page of the run; needs the extra `report`.")
+    ] = None,
     quiet: Annotated[bool, flag_option("--quiet", "Print the closing line only.")] = False,
 ) -> None:
     """Simulate a request load: does it fit, how full is the pool, what is wasted, what does paging save.
@@ -167,7 +170,10 @@ def simulate(
         strict=strict,
         verify=verify,
     )
-    keep_apart({"--trace": trace, "--lengths-from": lengths_from}, {"--json": json, "--save-trace": save_trace})
+    keep_apart(
+        {"--trace": trace, "--lengths-from": lengths_from},
+        {"--json": json, "--report": report, "--save-trace": save_trace},
+    )
 
     def document(progress: bool) -> dict[str, Any]:
         if cache_only:
@@ -175,6 +181,6 @@ def simulate(
         setup = prepare(options)
         if save_trace is not None and setup.load.workload is not None:
             write_trace(setup.load.workload, save_trace)
-        return run_document(setup, show_progress=progress, history=json is not None)
+        return run_document(setup, show_progress=progress, history=json is not None or report is not None)
 
-    deliver(document, dashboard, json=json, quiet=quiet)
+    deliver(document, dashboard, json=json, quiet=quiet, html=report)

@@ -1,22 +1,21 @@
 """The JSON document of a run: its shape, its version, and where it is written.
 
-{"schema": 1, "command", "outcome", "versions", "device", "config", "figures", "rejections", "trace", "verification",
- "history", "failures", "notes"}. Names and units of `figures` never change within a schema.
-No NaN or infinity anywhere.
+{"schema": 1, "command", "outcome", "versions", "command_line", "device", "config", "figures", "rejections", "trace",
+ "verification", "history", "failures", "notes"}. Names and units of `figures` never change within a schema. No NaN or
+infinity anywhere.
 """
 
 from __future__ import annotations
 
-import os
 import platform
-import stat
+import shlex
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
-from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.json_text import json_text
+from pagedkv.report.output_file import OutputFile
 
 SCHEMA = 1
 Document: TypeAlias = dict[str, Any]
@@ -40,15 +39,9 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def _probe(file: BinaryIO) -> None:
-    """Opening proves little: a full disk or device refuses the first byte. Write one, and take it back."""
-    mode = os.fstat(file.fileno()).st_mode
-    if stat.S_ISREG(mode):
-        end = file.seek(0, os.SEEK_END)
-        file.write(b"\n")
-        file.truncate(end)
-    elif stat.S_ISCHR(mode):
-        file.write(b"\n")  # white space before JSON means nothing
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """Return the command as a shell would take it again: this process's by default, under the program's own name."""
+    return shlex.join(["pagedkv", *(sys.argv[1:] if arguments is None else arguments)])
 
 
 class JsonFile:
@@ -60,42 +53,18 @@ class JsonFile:
 
     def __init__(self, target: str) -> None:
         self.is_stdout = target == "-"
-        self._target = target
-        self._created = False
-        if not self.is_stdout:
-            self._check()
+        self._file = None if self.is_stdout else OutputFile(target, "JSON file", "give a writable path, or -")
 
     def write(self, document: Document) -> None:
         """Write the whole document, two spaces a level, a row of numbers on a line, with a final newline."""
         text = json_text(document) + "\n"
-        if self.is_stdout:
+        if self._file is None:
             sys.stdout.write(text)
             sys.stdout.flush()
-            return
-        try:
-            Path(self._target).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise self._error(error.strerror) from error
+        else:
+            self._file.write(text.encode("ascii"))
 
     def discard(self) -> None:
         """Remove the empty file that opening made, if the run ended without a document."""
-        if self._created:
-            Path(self._target).unlink(missing_ok=True)
-
-    def _check(self) -> None:
-        path = Path(self._target)
-        if not self._target or "\0" in self._target:
-            raise self._error("no file name")
-        try:
-            self._created = not path.exists()
-            with path.open("ab", buffering=0) as file:
-                _probe(file)
-        except OSError as error:
-            self.discard()
-            self._created = False
-            raise self._error(error.strerror) from error
-
-    def _error(self, reason: str | None) -> InvalidArgumentError:
-        return InvalidArgumentError(
-            f"JSON file {self._target!r} cannot be written ({reason}); give a writable path, or -"
-        )
+        if self._file is not None:
+            self._file.discard()

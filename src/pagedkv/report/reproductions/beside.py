@@ -38,7 +38,7 @@ def figure_report(
 def bar_lines(bars: Sequence[Bar], whole: float, printed: str) -> tuple[Line, ...]:
     """Return a line a bar: ours as long as it is of `whole`, and marks at what is printed. Pure."""
     legend = f"# ours, {printed}; {BAR} characters are {whole:.0%}".replace("%", " %")
-    lines = (Line(name, _drawn(bar, whole)) for name, bar in zip(_names(bars), bars, strict=True))
+    lines = (Line(name, _drawn(bar, whole)) for name, bar in zip(bar_names(bars), bars, strict=True))
     return (*lines, Line("legend", legend))
 
 
@@ -46,7 +46,7 @@ def beside_table(bars: Sequence[Bar], what: str, *, decimals: int = 1) -> tuple[
     """Return one table of the bars of which a value is printed, with so many decimals; none without such. Pure."""
     rows = tuple(
         (name, percent(bar["ours"]), _printed(bar["printed"], decimals), _points(bar["difference"]))
-        for name, bar in zip(_names(bars), bars, strict=True)
+        for name, bar in zip(bar_names(bars), bars, strict=True)
         if bar["printed"] is not None
     )
     return (Table("Ours beside the paper's", (what, "ours", "printed", "points"), rows),) if rows else ()
@@ -57,8 +57,8 @@ def largest_difference(bars: Sequence[Bar]) -> float:
     return 100 * max((abs(bar["difference"]) for bar in bars if bar["difference"] is not None), default=0.0)
 
 
-def _names(bars: Sequence[Bar]) -> list[str]:
-    """Return group and label of each; a group that all have is said elsewhere."""
+def bar_names(bars: Sequence[Bar]) -> list[str]:
+    """Return group and label of each; a group that all have is said elsewhere. Pure."""
     if len({bar["group"] for bar in bars}) == 1:
         return [bar["label"] for bar in bars]
     return [f"{bar['group']}: {bar['label']}" for bar in bars]
