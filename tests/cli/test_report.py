@@ -47,6 +47,19 @@ def test_a_plan_and_a_replay_of_the_cache_have_pages(run: Run, tmp_path: Path) -
     assert "Sequences that fit at once, by length" in page.read_text(encoding="utf-8")
 
 
+@needs_extra
+def test_a_plan_with_a_trace_shows_its_run(run: Run, trace: Path, tmp_path: Path) -> None:
+    page, result, again = (tmp_path / name for name in ("plan.html", "plan.json", "again.html"))
+    plan = ("plan", "--model", "Llama-3.1-8B", "--gpu", "L4", "--trace", trace, "--step-time", "roofline")
+    done = run(*plan, "--report", page, "--json", result)
+    assert (done.code, done.err) == (0, "")
+    text = page.read_text(encoding="utf-8")
+    for chart in ("plan", "time-lines", "block-maps", "gantt", "modeled"):
+        assert f'id="{chart}"' in text, chart
+    assert run("report", result, "--output", again).code == 0
+    assert again.read_bytes() == page.read_bytes()
+
+
 def test_the_command_line_can_be_typed_again(run: Run, tmp_path: Path) -> None:
     trace = tmp_path / "a trace.csv"
     trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,48,10\n", encoding="utf-8")

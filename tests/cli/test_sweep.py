@@ -87,6 +87,7 @@ def test_a_repeated_sweep_costs_nothing_and_looks_the_same(
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "first.csv").read_bytes()
     both = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("first", "again")]
     assert [one.pop("work")["ran"] for one in both] == [5, 0]
+    assert all("sweep" in one.pop("command_line") for one in both)
     assert both[0] == both[1]
 
 

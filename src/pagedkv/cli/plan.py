@@ -56,6 +56,9 @@ def plan(
     json: Annotated[
         str | None, text_option("FILE", "Write the plan as JSON; - is standard output, in the dashboard's place.")
     ] = None,
+    report: Annotated[
+        str | None, text_option("FILE", "Write an HTML page of the plan; needs the extra `report`.")
+    ] = None,
     quiet: Annotated[bool, flag_option("--quiet", "Print the closing line only.")] = False,
 ) -> None:
     """Plan capacity: KV bytes a token, the pool beside the weights, the sequences that fit; with a trace, simulated.
@@ -91,7 +94,12 @@ def plan(
         prefix_caching=prefix_caching,
         strict=strict,
     )
-    keep_apart({"--trace": trace}, {"--json": json})
+    keep_apart({"--trace": trace}, {"--json": json, "--report": report})
+    recorded = json is not None or report is not None
     deliver(
-        lambda progress: run_plan(prepare_plan(options), show_progress=progress), plan_dashboard, json=json, quiet=quiet
+        lambda progress: run_plan(prepare_plan(options), show_progress=progress, history=recorded),
+        plan_dashboard,
+        json=json,
+        quiet=quiet,
+        html=report,
     )

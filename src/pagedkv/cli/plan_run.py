@@ -11,14 +11,16 @@ from pagedkv.model_config import read_shape
 from pagedkv.plan import Gpu, Plan
 from pagedkv.report.document import SCHEMA, Document, versions
 
-_OF_THE_RUN = ("outcome", "config", "figures", "rejections", "trace", "time", "failures", "notes")
+_OF_THE_RUN = ("outcome", "config", "figures", "rejections", "trace", "history", "time", "failures", "notes")
 
 
-def run_plan(setup: PlanSetup, *, show_progress: bool) -> Document:
-    """Simulate the trace, if there is one, and return the document. Ctrl-C ends the run after its step."""
+def run_plan(setup: PlanSetup, *, show_progress: bool, history: bool = False) -> Document:
+    """Simulate the trace, if there is one, and return the document, with the run's history if asked for. Ctrl-C ends
+    the run after its step.
+    """
     simulated = None
     if setup.simulation is not None:
-        run = run_document(setup.simulation, show_progress=show_progress)
+        run = run_document(setup.simulation, show_progress=show_progress, history=history)
         simulated = {key: run[key] for key in _OF_THE_RUN}
     return {
         "schema": SCHEMA,

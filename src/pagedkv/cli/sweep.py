@@ -32,17 +32,23 @@ def sweep(
     """
     # Imported here: `pagedkv --version` and `doctor` must work where a part of the package does not.
     from pagedkv.cli.sweep_run import SweepOptions, run_sweep_document
+    from pagedkv.report.output_file import OutputFile
     from pagedkv.report.sweep import sweep_dashboard
-    from pagedkv.report.sweep_csv import CsvFile
+    from pagedkv.report.sweep_csv import csv_text
 
     keep_apart({"SPEC.toml": spec}, {"--json": json, "--csv": csv})
-    table = None if csv is None else CsvFile(csv)
+    table = None if csv is None else OutputFile(csv, "CSV file", "give a writable path")
 
     def document(progress: bool) -> dict[str, Any]:
         options = SweepOptions(spec, store=store, workers=workers, dask=dask, csv=csv, json=json)
-        made = run_sweep_document(options, show_progress=progress)
+        try:
+            made = run_sweep_document(options, show_progress=progress)
+        except BaseException:
+            if table is not None:
+                table.discard()
+            raise
         if table is not None:
-            table.write(made)
+            table.write(csv_text(made).encode())
         return made
 
     deliver(document, sweep_dashboard, json=json, quiet=quiet)

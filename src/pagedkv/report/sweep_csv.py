@@ -8,44 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from pagedkv.errors import InvalidArgumentError
 from pagedkv.report.document import Document
-
-
-class CsvFile:
-    """Where the table goes. Tested before the run; what a file holds stays until `write`.
-
-    Errors: InvalidArgumentError for a path that cannot be written.
-    """
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        try:
-            path = Path(target)
-            if not path.name or path.is_dir():
-                raise self._error("no file name")
-            if path.exists():
-                path.open("ab").close()
-            else:
-                tempfile.TemporaryFile(dir=path.parent).close()
-        except (OSError, ValueError) as error:
-            raise self._error(error) from error
-
-    def write(self, document: Document) -> None:
-        """Write the whole table."""
-        try:
-            Path(self._target).write_text(csv_text(document), encoding="utf-8", newline="")
-        except OSError as error:
-            raise self._error(error) from error
-
-    def _error(self, reason: object) -> InvalidArgumentError:
-        told = reason.strerror if isinstance(reason, OSError) else reason
-        return InvalidArgumentError(f"CSV file {self._target!r} cannot be written ({told}); give a writable path")
 
 
 def csv_text(document: Document) -> str:

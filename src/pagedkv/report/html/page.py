@@ -66,7 +66,9 @@ def _sections(document: Document, report: Report) -> tuple[Section, ...]:
 
 def _groups(document: Document) -> tuple[Group, ...]:
     if document["command"] == "plan":
-        return (Group("plan", "What fits", plan_charts(document)),)
+        simulated = document["simulation"]
+        run = () if simulated is None else _groups({"systems": None, **simulated, "command": "simulate"})
+        return (Group("plan", "What fits", plan_charts(document)), *run)
     return (
         Group("against-the-paper", "Against the paper", paper_charts(document)),
         Group("time-lines", "Over time", series_charts(document), _unrecorded(document)),
