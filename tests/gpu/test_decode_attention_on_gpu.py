@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.attention_batches import AttentionBatch, Raw, Span, error_of
+from memory.attention_batches import AttentionBatch, Raw, Rules, Span, error_of
 from memory.plans import plan
 from pagedkv import DevicePool
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.kernels.attention_shapes import pieces_for
+from pagedkv.kernels.attention_shapes import DecodeShape, shares_for
+from pagedkv.kernels.number_formats import to_float32
 from pagedkv.kv_layout import KVLayout
 
 pytestmark = pytest.mark.gpu
 
 TOLERANCES = {"float32": 1e-5, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+HEAD_DIMS = [64, 128, 256]
 FORMS = [(order, kv_layout) for order in ("block", "layer") for kv_layout in ("NHD", "HND")]
 
 
@@ -44,11 +46,11 @@ class OnGpu:
         self.torch, self.batch = torch, batch
         self.memory = torch.as_tensor(batch.memory, device="cuda")
         self.pool = DevicePool(batch.layout, batch.blocks, device="cuda:0", memory=self.memory)
-        count, heads, dim = batch.queries.shape
-        self.queries = self._poisoned((count, heads + 3, dim))[:, 1 : heads + 1]
+        *front, heads, dim = batch.queries.shape
+        self.queries = self._poisoned((*front, heads + 3, dim))[..., 1 : heads + 1, :]
         self.queries.copy_(self._tensor(batch.queries))
-        self._whole = self._poisoned((count, heads + 2, dim + 8))
-        self.out = self._whole[:, 1:-1, 4 : 4 + batch.layout.value_dim]
+        self._whole = self._poisoned((*front, heads + 2, dim + 8))
+        self.out = self._whole[..., 1:-1, 4 : 4 + batch.layout.value_dim]
         self.table, self.lengths, self.starts = (
             torch.as_tensor(array, device="cuda") for array in (batch.table, batch.lengths, batch.starts)
         )
@@ -64,12 +66,12 @@ class OnGpu:
         self._whole.fill_(float("nan"))
         self.torch.cuda.synchronize()
         where = {} if "rows" in options else {"table": self.table}
-        given = {"starts": self.starts, "scales": self.batch.factors, **where, **options}
+        given = {"starts": self.starts, "scales": self.batch.factors, **self.batch.rules.options, **where, **options}
         self.pool.decode_attention(self.batch.layer, self.queries, self.lengths, self.out, **given)
 
     def result(self) -> Raw:
         margins = self._whole.clone()
-        margins[:, 1:-1, 4 : 4 + self.batch.layout.value_dim] = float("nan")
+        margins[..., 1:-1, 4 : 4 + self.batch.layout.value_dim] = float("nan")
         assert bool(margins.isnan().all()), "written beside the result"
         return self._raw(self.out.contiguous())
 
@@ -90,7 +92,7 @@ class OnGpu:
         return np.asarray(tensor.view(self.torch.int16).cpu().numpy().view(np.uint16))
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("block_size", [8, 9, 16, 24, 32, 48, 100, 128, 256])
 def test_block_sizes_in_every_layout(torch: Any, head_dim: int, dtype: str, block_size: int) -> None:
@@ -100,7 +102,7 @@ def test_block_sizes_in_every_layout(torch: Any, head_dim: int, dtype: str, bloc
         assert on_gpu.error() < TOLERANCES[dtype], (order, kv_layout)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("ratio", range(1, 17))
 def test_ratios(torch: Any, head_dim: int, dtype: str, ratio: int) -> None:
@@ -109,29 +111,125 @@ def test_ratios(torch: Any, head_dim: int, dtype: str, ratio: int) -> None:
     assert on_gpu.error() < TOLERANCES[dtype]
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+# Query tokens, what they see, and what becomes of scores: each with each other kind at least once.
+RULES = [
+    Rules(2),
+    Rules(3, window=20),
+    Rules(4, causal=False),
+    Rules(4, causal=False, window=7, softcap=3.0),
+    Rules(1, window=33),
+    Rules(1, softcap=0.5),
+    Rules(4, softcap=50.0),
+]
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+@pytest.mark.parametrize("dtype", list(TOLERANCES))
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_query_tokens_windows_and_caps(torch: Any, head_dim: int, dtype: str, rules: Rules) -> None:
+    """With every number of columns that a kernel is made for, in whole tiles and across blocks."""
+    for ratio, block_size in ((1, 16), (2, 32), (4, 12), (7, 16), (8, 9), (16, 16), (15, 24)):
+        layout = KVLayout(2, 2, head_dim, dtype, block_size, kv_layout="HND" if ratio % 2 else "NHD")
+        on_gpu = OnGpu(torch, AttentionBatch(layout, spans_of(block_size), ratio, seed=ratio, rules=rules))
+        assert on_gpu.error() < TOLERANCES[dtype], (ratio, block_size)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCES))
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_a_draft_with_nan_reaches_only_queries_that_see_it(torch: Any, head_dim: int, dtype: str) -> None:
+    batch = AttentionBatch(KVLayout(1, 2, head_dim, dtype, 16), [Span(21)], 4, seed=1, rules=Rules(4))
+    last = batch.pool_array("v")[batch.table[0, 1], 4]
+    last.view(np.uint8)[:] = 0xFF
+    on_gpu = OnGpu(torch, batch)
+    found = on_gpu.run()
+    assert np.isnan(_doubles(found[:, 3], dtype)).all()
+    assert error_of(found[:, :3], dtype, batch.expected[:, :3]) < TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 @pytest.mark.parametrize("stored", ["float8_e4m3fn", "float8_e5m2", "int8"])
 @pytest.mark.parametrize(
     ("dtype", "scales", "ratio"), [("bfloat16", True, 5), ("float16", False, 8), ("float32", True, 1)]
 )
 def test_8_bit_layouts(torch: Any, head_dim: int, stored: str, dtype: str, scales: bool, ratio: int) -> None:
-    layout = KVLayout(2, 2, head_dim, stored, 12, kv_layout="HND", scales=scales)
-    on_gpu = OnGpu(torch, AttentionBatch(layout, spans_of(12), ratio, seed=ratio, dtype=dtype))
-    assert on_gpu.error() < TOLERANCES[dtype]
+    for rules, block_size in ((Rules(), 12), (Rules(), 16), (Rules(3, window=30, softcap=9.0), 16), (Rules(4), 9)):
+        if scales and block_size % 4:
+            continue
+        layout = KVLayout(2, 2, head_dim, stored, block_size, kv_layout="HND", scales=scales)
+        batch = AttentionBatch(layout, spans_of(block_size), ratio, seed=ratio, dtype=dtype, rules=rules)
+        assert OnGpu(torch, batch).error() < TOLERANCES[dtype], (rules, block_size)
+
+
+@pytest.mark.parametrize("stored", ["float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
+def test_8_bit_layouts_of_very_small_and_very_large_scales(torch: Any, stored: str, size: float) -> None:
+    """Beyond what float16 holds, and different by 2^20 from token to token."""
+    layout = KVLayout(1, 2, 128, stored, 16, scales=True)
+    batch = AttentionBatch(layout, [Span(200), Span(3)], 4, seed=3, dtype="bfloat16")
+    plain = OnGpu(torch, batch)
+    first = _doubles(plain.run(), "bfloat16")
+    batch.pool_array("v_scale")[:] *= np.float32(size)
+    scaled = OnGpu(torch, batch)
+    found = _doubles(scaled.run(), "bfloat16") / np.float64(np.float32(size))
+    assert np.linalg.norm(found - first) < 2.0**-7 * np.linalg.norm(first)
+    few = batch.pool_array("v_scale")
+    few[:, ::3] *= np.float32(2.0**20)
+    k, v = (batch.pool_array(part) for part in ("k", "v"))
+    numbers = [_doubles(raw, stored) for raw in (k, v)]
+    wide = _doubles(OnGpu(torch, batch).run(), "bfloat16")
+    queries = _doubles(batch.queries, "bfloat16")
+    for i, span in enumerate(batch.spans):
+        at = np.arange(span.length)
+        place = (batch.table[i][at // 16], at % 16)
+        keys = numbers[0][place] * batch.pool_array("k_scale")[place].astype(np.float64)
+        values = numbers[1][place] * few[place].astype(np.float64)
+        for head in range(8):
+            scores = keys[:, head // 4] @ queries[i, head] / 128**0.5
+            weights = np.exp(scores - scores.max())
+            wanted = weights / weights.sum() @ values[:, head // 4]
+            assert np.linalg.norm(wide[i, head] - wanted) < 2.0**-7 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("size", [2.0**-110, 2.0**-20, 2.0**40, 2.0**120])
+def test_bfloat16_queries_of_any_size_over_8_bits(torch: Any, size: float) -> None:
+    """The kernel computes with float16; the softmax's scale brings scores back."""
+    batch = AttentionBatch(KVLayout(1, 2, 64, "int8", 16), [Span(100)], 4, seed=3, dtype="bfloat16")
+    on_gpu = OnGpu(torch, batch)
+    first = _doubles(on_gpu.run(), "bfloat16")
+    on_gpu.queries.mul_(size)
+    torch.cuda.synchronize()
+    found = _doubles(on_gpu.run(softmax_scale=1 / (8 * size)), "bfloat16")
+    if size > 2.0**-100:  # where float32 holds a score's scale
+        assert np.linalg.norm(found - first) < 2.0**-7 * np.linalg.norm(first)
+    else:
+        assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("ratio", [1, 4, 16])
-def test_long_sequences_in_pieces_give_the_same_bits_every_time(torch: Any, dtype: str, ratio: int) -> None:
+def test_long_sequences_in_shares_give_the_same_bits_every_time(torch: Any, dtype: str, ratio: int) -> None:
     layout = KVLayout(1, 2, 128, dtype, 16)
-    batch = AttentionBatch(layout, [Span(20_000), Span(3), Span(7_777, 1_003), Span(0)], ratio, seed=ratio)
-    slots = 4 * torch.cuda.get_device_properties(0).multi_processor_count
-    assert pieces_for(4 * 2, 4 * 2 * ratio, batch.width * 16, slots) > 8
+    rules = Rules(2) if ratio == 4 else Rules()
+    spans = [Span(20_000), Span(3), Span(7_777, 1_003), Span(0), *[Span(n) for n in range(60, 70)], Span(3_000)]
+    batch = AttentionBatch(layout, spans, ratio, seed=ratio, rules=rules)
+    slots = torch.cuda.get_device_properties(0).multi_processor_count
+    shape = DecodeShape(128, ratio, 16, dtype, dtype, False, rules.tokens)
+    assert shares_for(shape, 2, len(spans), batch.width * 16, slots) > 8
     on_gpu = OnGpu(torch, batch)
     first = on_gpu.run()
     assert error_of(first, dtype, batch.expected) < TOLERANCES[dtype]
     for _ in range(20):
         assert np.array_equal(on_gpu.run(), first)
+
+
+@pytest.mark.parametrize("count", [127, 129, 700])
+def test_many_sequences_of_any_length(torch: Any, count: int) -> None:
+    """Fewer, and more, than a CTA has threads to look at lengths."""
+    lengths = np.random.default_rng(count).integers(0, 200, count).tolist()
+    lengths[count // 2] = 5_000
+    batch = AttentionBatch(KVLayout(1, 1, 64, "bfloat16", 16), [Span(n) for n in lengths], 4, seed=count)
+    on_gpu = OnGpu(torch, batch)
+    assert on_gpu.error() < TOLERANCES["bfloat16"]
 
 
 def test_two_streams_at_a_time(torch: Any) -> None:
@@ -268,9 +366,11 @@ def test_blocks_beyond_4_gib(torch: Any) -> None:
 def test_shapes_without_a_kernel_are_refused(torch: Any) -> None:
     cases = [(KVLayout(1, 1, 96, "float16", 16), 1), (KVLayout(1, 1, 128, "float16", 16), 20)]
     cases.append((KVLayout(1, 1, 128, "float16", 16, v_head_dim=64), 1))
+    cases.append((KVLayout(1, 1, 64, "float16", 16), 1))
     for layout, ratio in cases:
-        on_gpu = OnGpu(torch, AttentionBatch(layout, [Span(4)], ratio, seed=9))
-        with pytest.raises(InvalidArgumentError, match=r"head size 64 or 128.* 1 to 16 query heads"):
+        rules = Rules(5) if (layout.head_dim, ratio) == (64, 1) else Rules()
+        on_gpu = OnGpu(torch, AttentionBatch(layout, [Span(4)], ratio, seed=9, rules=rules))
+        with pytest.raises(InvalidArgumentError, match=r"head size 64, 128, 256.* 1 to 16 query heads"):
             on_gpu.launch()
         torch.cuda.synchronize()
         assert bool(on_gpu.out.isnan().all())
@@ -289,6 +389,4 @@ def test_tensors_of_another_device_are_refused(torch: Any) -> None:
 
 
 def _doubles(raw: Raw, dtype: str) -> Any:
-    from pagedkv.kernels.number_formats import to_float32
-
     return to_float32(raw, dtype).astype(np.float64)

@@ -14,7 +14,7 @@ from pagedkv.backends.host import HostBackend
 from pagedkv.dtypes import COMPUTE_DTYPES, DTYPES
 from pagedkv.kv_layout import KVLayout
 
-from .attention_batches import AttentionBatch, Raw, Span, error_of
+from .attention_batches import AttentionBatch, Raw, Rules, Span, error_of
 from .plans import plan
 
 # Of a head's result by its norm. The reference computes in float64: what is left is the rounding of a result.
@@ -27,11 +27,12 @@ class OnHost:
     def __init__(self, batch: AttentionBatch, device: HostBackend | str = "host") -> None:
         self.batch = batch
         self.pool = DevicePool(batch.layout, batch.blocks, device=device, memory=batch.memory)
-        count, heads, dim = batch.queries.shape
-        self.queries = _poisoned((count, heads + 3, dim), batch)[:, 1 : heads + 1]
+        *front, heads, dim = batch.queries.shape
+        count = len(batch.spans)
+        self.queries = _poisoned((*front, heads + 3, dim), batch)[..., 1 : heads + 1, :]
         self.queries[:] = batch.queries
-        self.whole = _poisoned((count, heads + 2, batch.layout.value_dim + 4), batch)
-        self.out = self.whole[:, 1:-1, 2:-2]
+        self.whole = _poisoned((*front, heads + 2, batch.layout.value_dim + 4), batch)
+        self.out = self.whole[..., 1:-1, 2:-2]
         wide = np.full((count, 2 * batch.width + 1), -1, np.int32)
         self.table = wide[:, : batch.width]
         self.table[:] = batch.table
@@ -39,7 +40,7 @@ class OnHost:
     def run(self, **options: Any) -> Raw:
         batch = self.batch
         where = {} if "rows" in options else {"table": self.table}
-        given = {"starts": batch.starts, "scales": batch.factors, **where, **options}
+        given = {"starts": batch.starts, "scales": batch.factors, **batch.rules.options, **where, **options}
         self.pool.decode_attention(batch.layer, self.queries, given.pop("lengths", batch.lengths), self.out, **given)
         return self.out
 
@@ -71,7 +72,9 @@ def batches(draw: st.DrawFn) -> AttentionBatch:
     spans = draw(st.lists(st.builds(Span, st.integers(0, 40), st.integers(0, 45)), min_size=0, max_size=4))
     dtype = draw(st.sampled_from(COMPUTE_DTYPES)) if eight_bits else None
     spare, seed = draw(st.integers(0, 3)), draw(st.integers(0, 999))
-    return AttentionBatch(layout, spans, draw(st.integers(1, 5)), seed=seed, dtype=dtype, spare=spare)
+    window, softcap = draw(st.none() | st.integers(1, 30)), draw(st.none() | st.sampled_from([0.5, 30.0]))
+    rules = Rules(draw(st.integers(1, 5)), draw(st.booleans()), window, softcap)
+    return AttentionBatch(layout, spans, draw(st.integers(1, 5)), seed=seed, dtype=dtype, spare=spare, rules=rules)
 
 
 @given(batches())
@@ -81,7 +84,7 @@ def test_any_shape_by_the_definition(batch: AttentionBatch) -> None:
     assert on_host.error() < TOLERANCES[batch.dtype]
     assert np.array_equal(batch.memory, before)
     margins = on_host.whole.copy()
-    margins[:, 1:-1, 2:-2] = _poisoned(on_host.out.shape, batch)
+    margins[..., 1:-1, 2:-2] = _poisoned(on_host.out.shape, batch)
     assert np.all(margins.view(np.uint8) == 0xFF), "written beside the result"
 
 
@@ -109,6 +112,36 @@ def test_the_scale_of_the_softmax(batch: AttentionBatch) -> None:
     flat = on_host.run(softmax_scale=0.0)
     values = batch.pool_array("v")[batch.table[0, np.arange(9) // 4], np.arange(9) % 4]
     np.testing.assert_allclose(flat[0, 0], values[:, 0].mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_draft_with_nan_reaches_only_queries_that_see_it(batch: AttentionBatch) -> None:
+    drafts = AttentionBatch(batch.layout, [Span(9)], 2, seed=1, rules=Rules(3))
+    on_host = OnHost(drafts)
+    drafts.pool_array("v")[drafts.table[0, 2], 0] = np.nan  # token 8
+    found = on_host.run()
+    assert np.isnan(found[0, 2]).all()
+    assert error_of(found[:, :2], "float32", drafts.expected[:, :2]) < 1e-6
+    assert np.isnan(on_host.run(causal=False)).all()
+
+
+def test_more_queries_than_tokens(batch: AttentionBatch) -> None:
+    """Those in front of the sequence see nothing."""
+    few = AttentionBatch(batch.layout, [Span(2), Span(0), Span(5, 4)], 2, seed=1, rules=Rules(4))
+    on_host = OnHost(few)
+    assert on_host.error() < 1e-6
+    assert not on_host.out[0, :2].any()
+    assert on_host.out[0, 2].any()
+    assert not on_host.out[2, :3].any()
+
+
+def test_windows_and_caps_at_their_ends(batch: AttentionBatch) -> None:
+    on_host = OnHost(batch)
+    plain = on_host.run().copy()
+    np.testing.assert_array_equal(on_host.run(window=2**31 - 1, softcap=None), plain)
+    np.testing.assert_allclose(on_host.run(softcap=1e6), plain, rtol=1e-5, atol=1e-6)
+    own = on_host.run(window=1)
+    value = batch.pool_array("v")[batch.table[1, 29 // 4], 29 % 4]
+    np.testing.assert_array_equal(own[1], np.repeat(value, 2, axis=0))
 
 
 def test_lengths_and_starts_out_of_range(batch: AttentionBatch) -> None:
@@ -190,6 +223,25 @@ def _change(**changed: Any) -> dict[str, Any]:
         (_change(queries=np.zeros((3, 0, 16), np.float32)), "a multiple of the KV heads"),
         (_change(queries=np.zeros((3, 4, 32), np.float32)[..., ::2]), "last dimension must be contiguous"),
         (_change(queries=None), "queries"),
+        (_change(queries=np.zeros((3, 2, 4, 16), np.float32)), "out is float32 of shape"),
+        (
+            _change(queries=np.zeros((3, 0, 4, 16), np.float32), out=np.zeros((3, 0, 4, 16), np.float32)),
+            "tokens, a mul",
+        ),
+        (
+            _change(queries=np.zeros((3, 2, 3, 16), np.float32), out=np.zeros((3, 2, 3, 16), np.float32)),
+            "a multiple of",
+        ),
+        (
+            _change(queries=np.zeros((3, 2, 4, 16), np.float32), out=np.zeros((3, 1, 4, 16), np.float32)),
+            "out has shape",
+        ),
+        (_change(window=0), "window is 0"),
+        (_change(window=2.0), "window is 2.0"),
+        (_change(window=2**31), "window is 2147483648"),
+        (_change(softcap=0.0), "softcap is 0.0; give a number of at least"),
+        (_change(softcap=float("inf")), "softcap is inf"),
+        (_change(softcap=-1), "softcap is -1.0"),
         (_change(out=np.zeros((3, 4, 15), np.float32)), r"out has shape \(3, 4, 15\); give \(3, 4, 16\)"),
         (_change(out=np.zeros((2, 4, 16), np.float32)), "out has shape"),
         (_change(out=np.zeros((3, 4, 16), np.float16)), "out is float16"),
