@@ -1,7 +1,7 @@
 """Decode attention of others over the same pool, blocks and queries, where they are installed.
 
-FlashInfer: its decode wrapper with and without tensor cores, its prefill wrapper for several query tokens, and XQA.
-FlashAttention 3: `flash_attn_with_kvcache` with a page table, of the package fa3-fwd.
+FlashInfer: its decode wrapper with and without tensor cores, its prefill wrapper, which takes several query tokens, and
+XQA.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,15 +61,12 @@ class Tensors:
 def peers(tensors: Tensors) -> Iterator[tuple[str, Callable[[], Attend]]]:
     """(name, how it is made ready) of every peer for this case; making it ready raises where it is not installed."""
     case = tensors.case
-    if case.head_dim != 128 or case.kv_layout != "NHD" or case.scales or case.softcap is not None:
+    known = case.head_dim == 128 and case.kv_layout == "NHD" and case.block_size == 16 and case.stored != "int8"
+    if not known or case.scales or case.softcap is not None or case.window is not None:
         return
     plain = case.stored == "bfloat16"
     if plain:
-        yield "FlashAttention 3", lambda: _flash_attention(tensors)
-    if plain and case.tokens > 1:
         yield "FlashInfer prefill", lambda: _flashinfer_prefill(tensors)
-    if case.window is not None or case.block_size != 16:
-        return
     if case.tokens == 1:
         yield "FlashInfer decode", lambda: _flashinfer_decode(tensors, tensor_cores=False)
         if plain:
@@ -122,25 +119,6 @@ def _xqa(tensors: Tensors) -> Attend:
         scale = case.head_dim**-0.5
         return xqa_batch_decode_with_kv_cache(
             queries[:, 0], cache, workspace, tensors.table, lengths, longest, bmm1_scale=scale, bmm2_scale=1.0
-        )
-
-    return attend
-
-
-def _flash_attention(tensors: Tensors) -> Attend:
-    from fa3_fwd_interface import flash_attn_with_kvcache
-
-    window = (-1, -1) if tensors.case.window is None else (tensors.case.window - 1, 0)
-
-    def attend(layer: int, queries: Any) -> Any:
-        return flash_attn_with_kvcache(
-            queries,
-            tensors.k[layer],
-            tensors.v[layer],
-            cache_seqlens=tensors.lengths,
-            page_table=tensors.table,
-            causal=True,
-            window_size=window,
         )
 
     return attend

@@ -214,7 +214,7 @@ def test_long_sequences_in_shares_give_the_same_bits_every_time(torch: Any, dtyp
     batch = AttentionBatch(layout, spans, ratio, seed=ratio, rules=rules)
     slots = torch.cuda.get_device_properties(0).multi_processor_count
     shape = DecodeShape(128, ratio, 16, dtype, dtype, False, rules.tokens)
-    assert shares_for(shape, 2, len(spans), batch.width * 16, slots) > 8
+    assert shares_for(shape, 2, len(spans), batch.width * 16, slots).most > 8
     on_gpu = OnGpu(torch, batch)
     first = on_gpu.run()
     assert error_of(first, dtype, batch.expected) < TOLERANCES[dtype]

@@ -71,15 +71,19 @@ class Launches:
         return len(self.allocated) << 40
 
     def get(self, name: str, types: Sequence[Any], **macros: int) -> SimpleNamespace:
-        def launch(grid: tuple[int, int, int], threads: int, stream: object, *values: Any) -> None:
+        def launch(grid: tuple[int, int, int], threads: int, stream: object, *values: Any, shared: int = 0) -> None:
             for kind, value in zip(types, values, strict=True):
                 if isinstance(value, np.ndarray):
                     assert ctypes.sizeof(kind) == value.nbytes
                 else:
                     kind(value)
+            assert shared == macros.get("SHARED", 0)
             self.launched.append((name, macros, grid, values))
 
-        return SimpleNamespace(launch=launch)
+        def reserve(shared: int) -> None:
+            assert 0 < shared < 227 << 10
+
+        return SimpleNamespace(launch=launch, reserve=reserve)
 
 
 def _read(address: int, dtype: str) -> Any:
@@ -89,14 +93,15 @@ def _read(address: int, dtype: str) -> Any:
 
 
 def carry_out(launch: Launch) -> None:
-    """Every CTA of a launch in one piece, from its argument alone, one head and token at a time."""
+    """All shares of a launch at once, from its argument alone, one head and token at a time."""
     _, macros, grid, (argument,) = launch
     fields = declared_fields()
     kinds = {"Q": "u8", "q": "i8", "d": "f8"}
     values = np.frombuffer(argument.tobytes(), [(name, kinds[code]) for name, code in fields])
     b = SimpleNamespace(**{name: values[name][0].item() for name, _ in fields})
     dim, query_format, stored_format = macros["HEAD_DIM"], _FORMATS[macros["QUERY"]], _FORMATS[macros["STORED"]]
-    assert grid[:2] == (b.kv_heads, 1)
+    assert grid[0] == b.kv_heads
+    assert 1 <= b.at_a_time <= grid[1]
     assert b.group * b.tokens <= grid[2] * macros["COLUMNS"] * macros.get("GROUPS", 1)
     cap = b.cap if macros["CAP"] else 0
 

@@ -19,7 +19,7 @@ _STORED = [(name, scales) for name, kind in DTYPES.items() if kind.itemsize == 1
 def attention_variants() -> dict[str, list[Macros]]:
     """By kernel."""
     found: dict[str, dict[tuple[tuple[str, int], ...], Macros]] = {"decode_attention": {}, "decode_tensor": {}}
-    for shape, capability in product(_shapes(), [(7, 5), (9, 0)]):
+    for shape, capability in product(_shapes(), [(7, 5), (8, 0), (9, 0)]):
         variant = decode_variant(shape, capability)
         found[variant.kernel][tuple(variant.macros.items())] = variant.macros
     merges = [{"HEAD_DIM": dim, "QUERY": DTYPES[name].number} for dim in HEAD_DIMS for name in COMPUTE_DTYPES]

@@ -41,8 +41,9 @@ def _shape(ratio: int, tokens: int = 1, head_dim: int = 128) -> DecodeShape:
 def test_shares_fit_the_workspace_and_the_tokens(sequences: int, kv_heads: int, tokens: int, slots: int) -> None:
     for head_dim, ratio, drafts in product(HEAD_DIMS, (1, 5, 16), (1, 4)):
         shape = _shape(ratio, drafts, head_dim)
-        shares = shares_for(shape, kv_heads, sequences, tokens, slots)
-        assert 1 <= shares <= 65535
+        found = shares_for(shape, kv_heads, sequences, tokens, slots)
+        shares = found.most
+        assert 1 <= found.at_a_time <= shares <= 65535
         if shares > 1:
             lines = 2 * shares * kv_heads * ratio * drafts
             assert MARKS_BYTES + lines * (head_dim + 2) * 4 <= WORKSPACE_BYTES
@@ -53,13 +54,14 @@ def test_shares_fit_the_workspace_and_the_tokens(sequences: int, kv_heads: int, 
     ("sequences", "tokens", "kv_heads"), [(64, 4096, 8), (256, 2048, 8), (8, 32768, 8), (1, 131072, 8), (64, 4096, 32)]
 )
 def test_every_slot_has_work_and_the_last_round_is_nearly_full(sequences: int, tokens: int, kv_heads: int) -> None:
-    ctas = shares_for(_shape(4), kv_heads, sequences, tokens, H200_SLOTS) * kv_heads
-    rounds = -(-ctas // H200_SLOTS)
-    assert ctas >= 0.95 * rounds * H200_SLOTS
+    found = shares_for(_shape(4), kv_heads, sequences, tokens, H200_SLOTS)
+    for ctas in (found.at_a_time * kv_heads, found.most * kv_heads):
+        rounds = -(-ctas // H200_SLOTS)
+        assert ctas >= 0.95 * rounds * H200_SLOTS
 
 
 def test_short_sequences_stay_whole() -> None:
-    assert shares_for(_shape(4), 8, 1, SMALLEST_SHARE * 64, H200_SLOTS) == 1
+    assert shares_for(_shape(4), 8, 1, SMALLEST_SHARE * 64, H200_SLOTS).most == 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,8 @@ def test_short_sequences_stay_whole() -> None:
         (DecodeShape(128, 4, 16, "bfloat16", "float8_e4m3fn", False), (8, 0), "decode_tensor"),
         (DecodeShape(128, 4, 16, "float32", "float8_e4m3fn", True), (9, 0), "decode_attention"),
         (DecodeShape(256, 4, 16, "bfloat16", "bfloat16", False), (9, 0), "decode_tensor"),
-        (DecodeShape(256, 4, 24, "bfloat16", "bfloat16", False), (9, 0), "decode_attention"),
+        (DecodeShape(256, 4, 24, "bfloat16", "bfloat16", False), (9, 0), "decode_tensor"),
+        (DecodeShape(256, 4, 24, "bfloat16", "bfloat16", False), (8, 0), "decode_attention"),
     ],
 )
 def test_tensor_cores_take_16_and_8_bits(shape: DecodeShape, capability: tuple[int, int], kernel: str) -> None:

@@ -26,6 +26,8 @@ from pagedkv.kernels.attention_shapes import (
     THREADS,
     WORKSPACE_BYTES,
     DecodeShape,
+    DecodeVariant,
+    Shares,
     check_decode_shape,
     decode_variant,
     division,
@@ -34,7 +36,7 @@ from pagedkv.kernels.attention_shapes import (
 from pagedkv.kv_layout import KVLayout
 from pagedkv.streams import Stream
 
-_BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q7Q3d3Q")  # batch_t of decode_pieces.cuh
+_BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q8Q3d3Q")  # batch_t of decode_pieces.cuh
 _KERNEL = (U64 * (_BATCH.size // 8),)
 # CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
 _PER_THREAD = 2
@@ -62,8 +64,8 @@ class _Plan:
     """What one launch needs, loaded and allocated."""
 
     kernel: LoadedKernel
-    column_groups: int
-    shares: int = 1
+    variant: DecodeVariant
+    shares: Shares
     merge: LoadedKernel | None = None
     workspace: int = 0
 
@@ -105,15 +107,16 @@ class _Decode:
             return
         layout = memory.layout
         assert isinstance(layout, KVLayout)
-        lines = 2 * plan.shares * tokens * heads
+        shares, variant = plan.shares, plan.variant
+        lines = 2 * shares.most * tokens * heads
         sums = plan.workspace + MARKS_BYTES
         workspace = (sums, sums + lines * dim * 4, plan.workspace) if plan.merge else (0, 0, 0)
-        argument = np.frombuffer(_packed(memory, batch, workspace), np.uint64)
+        argument = np.frombuffer(_packed(memory, batch, shares, workspace), np.uint64)
         with self._driver.current():
-            grid = (layout.num_kv_heads, plan.shares, plan.column_groups)
-            plan.kernel.launch(grid, THREADS, stream, argument)
+            grid = (layout.num_kv_heads, shares.most, variant.column_groups)
+            plan.kernel.launch(grid, THREADS, stream, argument, shared=variant.shared)
             if plan.merge is not None:
-                plan.merge.launch((heads * tokens, plan.shares, 1), dim, stream, argument)
+                plan.merge.launch((heads * tokens, shares.most, 1), dim, stream, argument)
 
     def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
         count, width = sizes
@@ -122,13 +125,15 @@ class _Decode:
         shares = shares_for(shape, kv_heads, count, width * shape.block_size, slots)
         with self._driver.current(), _Unchecked(self._driver):
             kernel = self._store.get(variant.kernel, _KERNEL, **variant.macros)
-            if shares == 1:
-                return _Plan(kernel, variant.column_groups)
+            if variant.shared:
+                kernel.reserve(variant.shared)
+            if shares.most == 1:
+                return _Plan(kernel, variant, shares)
             macros = {name: variant.macros[name] for name in ("HEAD_DIM", "QUERY")}
             merge = self._store.get("decode_merge", _KERNEL, **macros)
             if owner not in self._workspaces:
                 self._workspaces[owner] = allocate(self._driver, WORKSPACE_BYTES)
-            return _Plan(kernel, variant.column_groups, shares, merge, self._workspaces[owner].address)
+            return _Plan(kernel, variant, shares, merge, self._workspaces[owner].address)
 
 
 class _Unchecked:
@@ -145,7 +150,7 @@ class _Unchecked:
         self._driver.call("cuThreadExchangeStreamCaptureMode", self._mode)
 
 
-def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int, int]) -> bytes:
+def _packed(memory: PoolMemory, batch: DecodeBatch, shares: Shares, workspace: tuple[int, int, int]) -> bytes:
     layout = memory.layout
     assert isinstance(layout, KVLayout)
     table, queries, out = batch.table, batch.queries, batch.out
@@ -173,6 +178,7 @@ def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int, i
         batch.causal,
         batch.window,
         SMALLEST_SHARE,
+        shares.at_a_time,
         batch.softmax_scale * batch.k_scale * (1 / batch.softcap if batch.softcap else log2(e)),
         batch.v_scale,
         batch.softcap * log2(e),

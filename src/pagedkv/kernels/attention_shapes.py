@@ -12,16 +12,16 @@ from functools import lru_cache
 
 from pagedkv.dtypes import COMPUTE_DTYPES, DTYPES
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels.attention_tensor import TILE, TensorShape, tensor_variant
 
 HEAD_DIMS = (64, 128, 256)
 MOST_HEADS = 16
 MOST_TOKENS = 4
 THREADS = 128
-_TILE = 16
 # Tokens that shares are measured in, and how many of those at least: below, a share costs more to begin and to merge
 # than it saves.
-_ROUND, SMALLEST_SHARE = 64, 4
-# CTAs for each slot that an SM has for one: SMs are not equally fast, and the last ones to end should be short.
+_ROUND, SMALLEST_SHARE = 64, 2
+# Long shares are cut into so many: SMs are not equally fast, and the last ones to end should be short.
 _WAVES = 3
 _LARGEST_GRID_Y = 65535
 # Two numbers a share, then sums, maximum and weight a line.
@@ -53,12 +53,23 @@ class DecodeShape:
 
 @dataclass(frozen=True, slots=True)
 class DecodeVariant:
-    """A kernel, its macros, how many of its CTAs an SM holds, and how many share the queries of a KV head."""
+    """A kernel, its macros, how many of its CTAs an SM holds, how many share the queries of a KV head, and the bytes of
+    dynamic shared memory that each takes.
+    """
 
     kernel: str
     macros: Mapping[str, int]
     ctas: int
     column_groups: int = 1
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Into how many shares a batch is cut at most, and so many that all of them run at the same time."""
+
+    most: int
+    at_a_time: int
 
 
 def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
@@ -77,12 +88,14 @@ def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
 @lru_cache(maxsize=256)
 def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> DecodeVariant:
     """The kernel for a shape that `check_decode_shape` lets pass."""
-    whole = shape.block_size % _TILE == 0
-    alike = shape.queries == shape.stored or DTYPES[shape.stored].itemsize == 1
-    half = alike and shape.queries != COMPUTE_DTYPES[0]
-    # Without whole tiles a thread keeps six block ids, for which heads of 256 leave no registers.
-    if half and compute_capability >= (8, 0) and (whole or shape.head_dim <= 128):
-        return _tensor_variant(shape, whole)
+    whole, small = shape.block_size % TILE == 0, DTYPES[shape.stored].itemsize == 1
+    if (small or shape.queries == shape.stored) and shape.queries != COMPUTE_DTYPES[0] and compute_capability >= (8, 0):
+        drafts = shape.tokens > 1
+        kind = TensorShape(shape.head_dim, shape.columns, small, shape.scales, drafts, whole)
+        if (found := tensor_variant(kind, compute_capability)) is not None:
+            macros = {**found.macros, "DRAFTS": int(drafts), "WHOLE": int(whole), **_macros(shape)}
+            groups = -(-shape.columns // found.columns)
+            return DecodeVariant("decode_tensor", macros, macros["CTAS"], groups, found.shared)
     # More columns would not fit a thread's registers.
     columns = min(8 if shape.head_dim <= 128 else 4, _power_of_2(shape.columns))
     ctas = 2 if columns * shape.head_dim >= 8 * 64 else 4
@@ -90,46 +103,23 @@ def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> D
     return DecodeVariant("decode_attention", macros, ctas, -(-shape.columns // columns))
 
 
-def shares_for(shape: DecodeShape, kv_heads: int, sequences: int, tokens: int, slots: int) -> int:
+def shares_for(shape: DecodeShape, kv_heads: int, sequences: int, tokens: int, slots: int) -> Shares:
     """Shares to cut a batch into, where no sequence has more than `tokens` tokens and `slots` CTAs run at a time.
 
     slots: divided by the CTAs that share the queries of a KV head. As many as give each slot work _WAVES times; never
     more than there can be tokens for, nor than the workspace has lines for, two for each query of a share.
     """
     lines = _LINES_BYTES // ((shape.head_dim + 2) * 4)
-    most = min(-(-sequences * -(-tokens // _ROUND) // SMALLEST_SHARE), lines // (2 * kv_heads * shape.columns))
-    return max(1, min(most, _WAVES * slots // kv_heads, _LARGEST_GRID_Y))
+    rounds = sequences * -(-tokens // _ROUND)
+    limit = max(1, min(-(-rounds // SMALLEST_SHARE), lines // (2 * kv_heads * shape.columns), _LARGEST_GRID_Y))
+    at_a_time = max(1, min(limit, slots // kv_heads))
+    return Shares(min(limit, _WAVES * at_a_time), at_a_time)
 
 
 def division(block_size: int) -> tuple[int, int]:
     """(magic, shift): position // block_size == position * magic >> shift for every position below 2^31, in 64 bits."""
     shift = 31 + (block_size - 1).bit_length()
     return -(-(1 << shift) // block_size), shift
-
-
-def _tensor_variant(shape: DecodeShape, whole: bool) -> DecodeVariant:
-    small, drafts = DTYPES[shape.stored].itemsize == 1, shape.tokens > 1
-    columns = 8 if shape.head_dim == 256 or shape.columns <= 8 or (drafts and not whole) else 16
-    groups = min(4, _power_of_2(-(-shape.columns // columns)))
-    if shape.head_dim == 256:
-        ctas = 2
-    elif columns == 16:
-        ctas = 3 if shape.head_dim == 64 and not drafts else 2
-    elif small or shape.head_dim == 64:
-        ctas = 3 if drafts or shape.scales else 4
-    else:
-        ctas = 2 if drafts else 3
-    macros = {
-        "COLUMNS": columns,
-        "GROUPS": groups,
-        "CTAS": ctas,
-        "DRAFTS": int(drafts),
-        "WHOLE": int(whole),
-        # In shared memory they cost time, in registers those of others.
-        "STAGED": int(columns == 16 or shape.head_dim == 256 or drafts or shape.scales or not whole),
-        **_macros(shape),
-    }
-    return DecodeVariant("decode_tensor", macros, ctas, -(-shape.columns // (columns * groups)))
 
 
 def _macros(shape: DecodeShape) -> dict[str, int]:

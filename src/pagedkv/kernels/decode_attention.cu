@@ -36,17 +36,14 @@ static __device__ __forceinline__ void load_row(const char* row, u32 lane, float
 // A column's queries, its sums, maximum and weight.
 struct column_t {
   float q[FOURS * 4], sums[FOURS * 4], maximum, weight;
-  u32 first, stop;  // tokens that it sees
 };
 
-static __device__ __forceinline__ void begin_column(const batch_t& b, const sums_t& all, u32 i, u32 column, column_t& c) {
+static __device__ __forceinline__ void begin_column(const batch_t& b, u32 i, u32 column, column_t& c) {
   const u32 lane = threadIdx.x % LANES, kv_head = blockIdx.x;
   const u32 j = token_of_column(b, column);
   const element* const from = b.queries + (i64)i * b.query_stride + j * b.query_token_stride +
                               (i64)(kv_head * b.group + column - j * b.group) * b.query_head_stride;
   const bool there = column < columns_of(b);
-  const seen_t seen = seen_by(b, there ? j : 0, all.length, all.start);
-  c.first = seen.first, c.stop = seen.stop;
   c.maximum = NEVER, c.weight = 0;
 #pragma unroll
   for (int e = 0; e < FOURS * 4; ++e) {
@@ -85,7 +82,8 @@ static __device__ __forceinline__ void load_tokens(const batch_t& b, const piece
   }
 }
 
-static __device__ __forceinline__ void add_tokens(const batch_t& b, const tokens_t& x, column_t& c) {
+static __device__ __forceinline__ void add_tokens(const batch_t& b, const tokens_t& x, const span_t& span, u32 column,
+                                                  const sums_t& all, column_t& c) {
   float s[STEP] = {}, largest = c.maximum;
 #pragma unroll
   for (int e = 0; e < FOURS * 4; ++e)
@@ -95,10 +93,13 @@ static __device__ __forceinline__ void add_tokens(const batch_t& b, const tokens
   for (int step = LANES / 2; step > 0; step /= 2)
 #pragma unroll
     for (int t = 0; t < STEP; ++t) s[t] += __shfl_xor_sync(~0u, s[t], step);
+  seen_t seen = {span.all_first, span.all_stop};
+  if (x.base < seen.first || x.base + STEP > seen.stop)
+    seen = seen_by(b, token_of_column(b, column), all.length, all.start);
 #pragma unroll
   for (int t = 0; t < STEP; ++t) {
-    const bool seen = x.live[t] && x.base + t >= c.first && x.base + t < c.stop;
-    s[t] = seen ? score_of(b, s[t]) : NEVER;
+    const bool there = x.live[t] && x.base + t >= seen.first && x.base + t < seen.stop;
+    s[t] = there ? score_of(b, s[t]) : NEVER;
     largest = fmaxf(largest, s[t]);
   }
   const float base = largest == NEVER ? 0 : largest;
@@ -109,11 +110,11 @@ static __device__ __forceinline__ void add_tokens(const batch_t& b, const tokens
   for (int e = 0; e < FOURS * 4; ++e) c.sums[e] *= shrink;
 #pragma unroll
   for (int t = 0; t < STEP; ++t) {
-    const bool seen = s[t] != NEVER;
+    const bool there = s[t] != NEVER;
     const float p = power(s[t] - base);
     c.weight += p;
 #pragma unroll
-    for (int e = 0; e < FOURS * 4; ++e) c.sums[e] += seen ? p * x.v[t][e] : 0;
+    for (int e = 0; e < FOURS * 4; ++e) c.sums[e] += there ? p * x.v[t][e] : 0;
   }
 }
 
@@ -121,19 +122,19 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
   const u32 lane = threadIdx.x % LANES, state = threadIdx.x / LANES;
   column_t columns[COLUMNS];
 #pragma unroll
-  for (int n = 0; n < COLUMNS; ++n) begin_column(b, all, i, blockIdx.z * COLUMNS + n, columns[n]);
+  for (int n = 0; n < COLUMNS; ++n) begin_column(b, i, blockIdx.z * COLUMNS + n, columns[n]);
   const u32 first = piece.begin + state / PARTS * PARTS * STEP;
   for (u32 base = first; base < piece.end; base += STATES * STEP) {
     tokens_t x;
     load_tokens(b, piece, base + state % PARTS * STEP, x);
 #pragma unroll
-    for (int n = 0; n < COLUMNS; ++n) add_tokens(b, x, columns[n]);
+    for (int n = 0; n < COLUMNS; ++n) add_tokens(b, x, piece.span, blockIdx.z * COLUMNS + n, all, columns[n]);
   }
 #pragma unroll
   for (int n = 0; n < COLUMNS; ++n) {
     if (lane == 0) all.maxima[state][n] = columns[n].maximum, all.weights[state][n] = columns[n].weight;
 #pragma unroll
-    for (int e = 0; e < FOURS * 4; ++e) all.sums[state][n][dim_of(lane, e)] = columns[n].sums[e];
+    for (int e = 0; e < FOURS * 4; ++e) all.sums(state, n)[dim_of(lane, e)] = columns[n].sums[e];
   }
 }
 

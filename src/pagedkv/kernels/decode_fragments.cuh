@@ -11,6 +11,16 @@
 #define OF_LOAD (HEAD_DIM / 8 < EACH ? HEAD_DIM / 8 : EACH)  // dims that a load of V brings: 8 threads a token
 #define LOADS (HEAD_DIM / 8 / OF_LOAD)
 #define WORDS (OF_LOAD * (16 / EACH) / 4)
+#define PLACES (WHOLE ? 1 : 6)  // places a thread looks up: of the whole tile, or of its tokens of K and of V
+
+#if STAGES
+// Bytes of a tile in shared memory: K, V, scales of both, and ids of blocks.
+#define COMING (WHOLE ? 1 : 4)
+#define OF_TOKEN (HEAD_DIM * 16 / EACH)
+#define OF_SCALES (SCALES ? 2 * TILE * 4 : 0)
+#define STAGE (2 * TILE * OF_TOKEN + OF_SCALES + TILE * 4)
+#define OWN_BYTES (STAGES * STAGE > COLUMNS * PITCH * 4 ? STAGES * STAGE : COLUMNS * PITCH * 4)
+#endif
 
 // Registers of a load. L1 keeps it where warps of a CTA read the same tokens.
 template <int COUNT>

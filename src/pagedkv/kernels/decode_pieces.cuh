@@ -32,8 +32,9 @@ struct batch_t {
   i64 table_stride;
   u64 table_rows, width;
   const int *rows, *lengths, *starts;
-  u64 count, tokens, kv_heads, group, causal, window, smallest_share;  // window 0: none
-  double score_scale, value_scale, cap;                                // for powers of 2
+  u64 count, tokens, kv_heads, group, causal, window;  // window 0: none
+  u64 smallest_share, at_a_time;  // rounds; shares that run at the same time
+  double score_scale, value_scale, cap;  // for powers of 2
   float *sums, *weights;
   int* marks;
 };
@@ -118,13 +119,30 @@ __device__ __forceinline__ u32 rounds_of(const span_t& span) {
 
 __device__ __forceinline__ u32 columns_of(const batch_t& b) { return (u32)(b.tokens * b.group); }
 
-// The query token of a column.
-__device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) { return column / (u32)b.group; }
+// The query token of a column, of which there are at most 4: cheaper than a division.
+__device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) {
+  const u32 group = (u32)b.group;
+  return (column >= group) + (column >= 2 * group) + (column >= 3 * group);
+}
 
+// What a CTA has in shared memory: of each warp (or part of one) its sums once a piece ends, and what decode_tensor.cu
+// puts there before.
+#ifndef OWN_BYTES
+#define OWN_BYTES (COLUMNS * PITCH * 4)
+#endif
+#ifndef STAGES
+#define STAGES 0
+#endif
 struct sums_t {
-  alignas(16) float sums[STATES][COLUMNS][PITCH];
+  alignas(16) char own[STATES][OWN_BYTES];
+#if STAGES
+  uint2 queries[COLUMNS * HEAD_DIM / 4];
+  float units[COLUMNS];
+#endif
   float maxima[STATES][COLUMNS], weights[STATES][COLUMNS];
   u32 length, start;  // of the sequence in hand
+
+  __device__ __forceinline__ float* sums(u32 state, u32 column) { return (float*)own[state] + column * PITCH; }
 };
 
 // The line of the workspace that a slot has for a column of a KV head.
@@ -133,7 +151,7 @@ __device__ __forceinline__ u64 line_of(const batch_t& b, u64 slot, u32 kv_head, 
 }
 
 // Adds a CTA's sums in order, and writes its result, or its share of it into the lines of `slot`.
-__device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, const sums_t& all, i64 slot) {
+__device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, sums_t& all, i64 slot) {
   const u32 from = blockIdx.z * (GROUPS * COLUMNS), left = columns_of(b) - from;
   const u32 columns = left < GROUPS * COLUMNS ? left : GROUPS * COLUMNS;
   for (u32 at = threadIdx.x; at < columns * HEAD_DIM; at += WARPS * 32) {
@@ -146,7 +164,7 @@ __device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, con
     for (int s = 0; s < STATES; s += GROUPS) {
       const float share = power(all.maxima[s + column / COLUMNS][in] - base);
       weight += all.weights[s + column / COLUMNS][in] * share;
-      sum += all.sums[s + column / COLUMNS][in][dim] * share;
+      sum += all.sums(s + column / COLUMNS, in)[dim] * share;
     }
     if (slot < 0) {
       const u32 j = token_of_column(b, from + column), head = from + column - j * (u32)b.group;

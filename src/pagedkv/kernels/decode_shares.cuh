@@ -5,6 +5,8 @@
 // share v is a sequence that began before, slot 2 v + 1 one that goes on behind it.
 // Who has which share depends on lengths and shapes alone, so the same inputs are added in the same order.
 
+#define LONG 128  // rounds
+
 // Of a CTA: rounds [at, end) of the batch are still to be done, the first one in `sequence`, which has `before` in front.
 // In shared memory: while tiles are worked on, registers are what there is least of.
 struct share_t {
@@ -36,7 +38,10 @@ static __device__ __forceinline__ void find_share(const batch_t& b, share_t& sha
     if (w < warp) upto += totals[w];
     all += totals[w];
   }
-  const u64 fair = (all + gridDim.y - 1) / gridDim.y;
+  // Equal shares that run all at once, unless they would be long: then more than one after another.
+  const u64 once = (all + b.at_a_time - 1) / b.at_a_time, wanted = (once + LONG - 1) / LONG * b.at_a_time;
+  const u64 shares = wanted < gridDim.y ? wanted : gridDim.y;
+  const u64 fair = (all + shares - 1) / shares;
   const u64 size = fair > b.smallest_share ? fair : b.smallest_share;
   const u64 begin = blockIdx.y * size, end = begin + size < all ? begin + size : all;
   if (begin >= all && threadIdx.x == 0) share = {0, 0, size, 0, 0, 0, -1, 0};

@@ -11,7 +11,7 @@ static __device__ __forceinline__ weighing_t weighing_of(const loaded_t& x) {
   weighing_t given;
 #if SCALES
 #pragma unroll
-  for (int p = 0; p < 2; ++p) given.k_scale[p] = x.k_scale[p], given.v_scale[p] = x.v_scale[p];
+  for (int p = 0; p < 2; ++p) given.k_scale[p] = x.scale(p), given.v_scale[p] = x.scale(2 + p);
 #endif
   return given;
 }
@@ -22,11 +22,14 @@ static __device__ __forceinline__ void multiply_keys(queries_t& q, const loaded_
 #pragma unroll
     for (int e = 0; e < 4; ++e) s[n][e] = 0;
 #pragma unroll
-  for (int c = 0; c < CHUNKS; ++c)
+  for (int c = 0; c < CHUNKS; ++c) {
+    u32 k[2][4];
+    x.key(0, c, k[0]);
+    x.key(1, c, k[1]);
 #pragma unroll
     for (int m = 0; m < EACH / 4; ++m) {
-      const u32 a[4] = {neighbors(x.k[0][c], 2 * m), neighbors(x.k[1][c], 2 * m), neighbors(x.k[0][c], 2 * m + 1),
-                        neighbors(x.k[1][c], 2 * m + 1)};
+      const u32 a[4] = {neighbors(k[0], 2 * m), neighbors(k[1], 2 * m), neighbors(k[0], 2 * m + 1),
+                        neighbors(k[1], 2 * m + 1)};
 #pragma unroll
       for (int n = 0; n < BANDS; ++n)
 {
@@ -34,6 +37,7 @@ static __device__ __forceinline__ void multiply_keys(queries_t& q, const loaded_
         multiply(s[n], a, two.x, two.y);
       }
     }
+  }
 }
 
 // Whether every query sees all 16 tokens.
@@ -75,7 +79,7 @@ static __device__ __forceinline__ bool weigh(const batch_t& b, const piece_t& pi
     for (int e = 0; e < 4; ++e) {
       float x = s[n][e] * (float)b.score_scale;
       if (SCALES) x *= factors[e / 2];
-      if (EVENED) x *= q.units[n][e % 2];
+      if (EVENED) x *= q.unit(n, e % 2);
       s[n][e] = full || live[e / 2] ? score_of(b, x) : NEVER;
     }
   (void)all;
@@ -118,14 +122,11 @@ static __device__ __forceinline__ bool weigh(const batch_t& b, const piece_t& pi
   return full;
 }
 
-// Fragment m of V^T, bits of a token's numbers that are not in `kept` cleared.
-static __device__ __forceinline__ void fragment_of(const loaded_t& x, int m, const u32 (&kept)[4], u32 (&a)[4]) {
-  const int load = m / (OF_LOAD / 2), in = m % (OF_LOAD / 2), word = in * (16 / EACH) / 2;
-  u32 v[4];
-#pragma unroll
-  for (int t = 0; t < 4; ++t) v[t] = x.v[t][load][word] & kept[t];
-  across(v[0], v[1], in, a[0], a[1]);
-  across(v[2], v[3], in, a[2], a[3]);
+// Fragment m of V^T within what a load brings of four tokens; bits that are not in `kept` are cleared.
+static __device__ __forceinline__ void fragment_of(const u32 (&v)[4][WORDS], int m, const u32 (&kept)[4], u32 (&a)[4]) {
+  const int word = m / (EACH / 8);
+  across(v[0][word] & kept[0], v[1][word] & kept[1], m, a[0], a[1]);
+  across(v[2][word] & kept[2], v[3][word] & kept[3], m, a[2], a[3]);
 }
 
 #if DRAFTS
@@ -146,16 +147,22 @@ static __device__ __forceinline__ void add_values_by_query(const batch_t& b, con
 #pragma unroll
     for (int t = 0; t < 4; ++t) kept[t] = is_live(b, piece, tile, t + 2, seen) ? ~0u : 0;
 #pragma unroll
-    for (int m = 0; m < HEAD_DIM / 16; ++m) {
-      u32 a[4];
-      fragment_of(x, m, kept, a);
+    for (int h = 0; h < LOADS; ++h) {
+      u32 v[4][WORDS];
 #pragma unroll
-      for (int n = 0; n < BANDS; ++n) {
-        float fresh[4] = {};
-        multiply(fresh, a, p[n][0], p[n][1]);
+      for (int t = 0; t < 4; ++t) x.value(t, h, v[t]);
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (mine >> (2 * n + e % 2) & 1) own.sums[n][m][e] += fresh[e];
+      for (int m = 0; m < OF_LOAD / 2; ++m) {
+        u32 a[4];
+        fragment_of(v, m, kept, a);
+#pragma unroll
+        for (int n = 0; n < BANDS; ++n) {
+          float fresh[4] = {};
+          multiply(fresh, a, p[n][0], p[n][1]);
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            if (mine >> (2 * n + e % 2) & 1) own.sums[n][h * (OF_LOAD / 2) + m][e] += fresh[e];
+        }
       }
     }
   }
@@ -175,17 +182,21 @@ static __device__ __forceinline__ void add_values(const batch_t& b, const piece_
     for (int t = 0; t < 4; ++t)
       if (!is_live(b, piece, tile, t + 2, {piece.span.first, piece.span.stop}))
 #pragma unroll
-        for (int h = 0; h < LOADS; ++h)
-#pragma unroll
-          for (int w = 0; w < WORDS; ++w) x.v[t][h][w] = 0;
+        for (int h = 0; h < LOADS; ++h) x.clear_value(t, h);
   }
 #endif
   const u32 kept[4] = {~0u, ~0u, ~0u, ~0u};
 #pragma unroll
-  for (int m = 0; m < HEAD_DIM / 16; ++m) {
-    u32 a[4];
-    fragment_of(x, m, kept, a);
+  for (int h = 0; h < LOADS; ++h) {
+    u32 v[4][WORDS];
 #pragma unroll
-    for (int n = 0; n < BANDS; ++n) multiply(own.sums[n][m], a, p[n][0], p[n][1]);
+    for (int t = 0; t < 4; ++t) x.value(t, h, v[t]);
+#pragma unroll
+    for (int m = 0; m < OF_LOAD / 2; ++m) {
+      u32 a[4];
+      fragment_of(v, m, kept, a);
+#pragma unroll
+      for (int n = 0; n < BANDS; ++n) multiply(own.sums[n][h * (OF_LOAD / 2) + m], a, p[n][0], p[n][1]);
+    }
   }
 }
