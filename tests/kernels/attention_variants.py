@@ -12,7 +12,7 @@ Macros = Mapping[str, int]
 # On older ones the same shapes take another kernel.
 FIRST_ARCHITECTURE = {"decode_tensor": "sm_80"}
 # (query heads a KV head, query tokens): one for each number of columns, groups and CTAs that a launch chooses.
-_COLUMNS = [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (2, 4), (4, 4), (8, 4), (16, 4)]
+_COLUMNS = [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (2, 4), (4, 4), (8, 4)]
 _STORED = [(name, scales) for name, kind in DTYPES.items() if kind.itemsize == 1 for scales in (False, True)]
 
 
@@ -28,13 +28,15 @@ def attention_variants() -> dict[str, list[Macros]]:
 
 def _shapes() -> Iterator[DecodeShape]:
     # All pairs of formats, block sizes and caps are more compilations than they are worth. What costs registers is here
-    # with every number of columns: bfloat16, tiles across blocks, 8 bits with scales; the rest with one.
+    # with every number of columns: bfloat16, tiles across blocks with 8 bits and scales; the rest with one.
     for dim, (ratio, tokens) in product(HEAD_DIMS, _COLUMNS):
-        capped = ratio in (2, 8)
-        yield from (DecodeShape(dim, ratio, size, "bfloat16", "bfloat16", False, tokens, capped) for size in (8, 16))
+        capped = ratio == 2
+        yield DecodeShape(dim, ratio, 16, "bfloat16", "bfloat16", False, tokens, capped)
         yield DecodeShape(dim, ratio, 16, "float32", "float32", False, tokens, capped)
-        yield DecodeShape(dim, ratio, 24, "bfloat16", "float8_e4m3fn", True, tokens, capped)
-        if ratio == 8:
-            yield DecodeShape(dim, ratio, 16, "float16", "float16", False, tokens)
-            yield from (DecodeShape(dim, ratio, 16, "bfloat16", name, scales, tokens) for name, scales in _STORED)
-            yield from (DecodeShape(dim, ratio, 16, name, "float8_e4m3fn", True, tokens) for name in COMPUTE_DTYPES)
+        if ratio in (1, 16) or tokens > 1:
+            yield DecodeShape(dim, ratio, 24, "bfloat16", "bfloat16", False, tokens, capped)
+            yield DecodeShape(dim, ratio, 24, "bfloat16", "float8_e4m3fn", True, tokens, capped)
+        if (ratio, tokens) == (8, 1):
+            yield DecodeShape(dim, ratio, 16, "float16", "float16", False)
+            yield from (DecodeShape(dim, ratio, 16, "bfloat16", name, scales) for name, scales in _STORED)
+            yield from (DecodeShape(dim, ratio, 16, name, "float8_e4m3fn", True) for name in COMPUTE_DTYPES)

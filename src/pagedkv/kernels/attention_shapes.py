@@ -20,7 +20,7 @@ MOST_TOKENS = 4
 THREADS = 128
 # Tokens that shares are measured in, and how many of those at least: below, a share costs more to begin and to merge
 # than it saves.
-_ROUND, SMALLEST_SHARE = 64, 2
+_ROUND, SMALLEST_SHARE = 64, 4
 # Long shares are cut into so many: SMs are not equally fast, and the last ones to end should be short.
 _WAVES = 3
 _LARGEST_GRID_Y = 65535

@@ -14,7 +14,7 @@ TILE = 16
 WARPS = 4
 # 228 KiB of shared memory an SM.
 _LARGE_SHARED = (9, 10)
-_PITCH = 4  # floats between two columns' sums
+_PITCH = 2  # floats between two columns' sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TensorVariant:
 
 def tensor_variant(shape: TensorShape, compute_capability: tuple[int, int]) -> TensorVariant | None:
     """The fastest that was measured on an H200; None where registers do not suffice."""
-    crowded = shape.columns > 8 or (shape.head_dim == 256 and (shape.drafts or not shape.whole))
+    crowded = shape.columns > 16 or (shape.head_dim == 256 and (shape.drafts or not shape.whole))
     lines = shape.head_dim * (1 if shape.small else 2) >= 128  # a copy takes a whole line
     if crowded and lines and compute_capability[0] in _LARGE_SHARED:
         return _by_shared_memory(shape)

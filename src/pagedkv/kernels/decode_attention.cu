@@ -134,7 +134,8 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
   for (int n = 0; n < COLUMNS; ++n) {
     if (lane == 0) all.maxima[state][n] = columns[n].maximum, all.weights[state][n] = columns[n].weight;
 #pragma unroll
-    for (int e = 0; e < FOURS * 4; ++e) all.sums(state, n)[dim_of(lane, e)] = columns[n].sums[e];
+    for (int e = 0; e < FOURS * 4; e += 2)
+      all.sums(state, n, dim_of(lane, e)) = make_float2(columns[n].sums[e], columns[n].sums[e + 1]);
   }
 }
 

@@ -9,7 +9,7 @@ typedef unsigned short u16;
 #define WARPS 4
 #define TILE 16
 #define ROUND (WARPS * TILE)  // tokens: what shares are measured in
-#define PITCH (HEAD_DIM + 4)
+#define PITCH (HEAD_DIM + 2)  // floats: columns that a warp writes at the same time begin in different banks
 #define NEVER __int_as_float(0xff800000)
 #define STATES (WARPS * PARTS)  // sums that a CTA keeps
 
@@ -142,7 +142,10 @@ struct sums_t {
   float maxima[STATES][COLUMNS], weights[STATES][COLUMNS];
   u32 length, start;  // of the sequence in hand
 
-  __device__ __forceinline__ float* sums(u32 state, u32 column) { return (float*)own[state] + column * PITCH; }
+  // Two neighboring dims, the first one even.
+  __device__ __forceinline__ float2& sums(u32 state, u32 column, u32 dim) {
+    return *(float2*)((float*)own[state] + column * PITCH + dim);
+  }
 };
 
 // The line of the workspace that a slot has for a column of a KV head.
@@ -154,27 +157,30 @@ __device__ __forceinline__ u64 line_of(const batch_t& b, u64 slot, u32 kv_head, 
 __device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, sums_t& all, i64 slot) {
   const u32 from = blockIdx.z * (GROUPS * COLUMNS), left = columns_of(b) - from;
   const u32 columns = left < GROUPS * COLUMNS ? left : GROUPS * COLUMNS;
-  for (u32 at = threadIdx.x; at < columns * HEAD_DIM; at += WARPS * 32) {
+  for (u32 at = 2 * threadIdx.x; at < columns * HEAD_DIM; at += 2 * WARPS * 32) {
     const u32 column = at / HEAD_DIM, dim = at % HEAD_DIM, in = column % COLUMNS;
-    float largest = NEVER, weight = 0, sum = 0;
+    float largest = NEVER, weight = 0;
+    float2 sum = {0, 0};
 #pragma unroll
     for (int s = 0; s < STATES; s += GROUPS) largest = fmaxf(largest, all.maxima[s + column / COLUMNS][in]);
     const float base = largest == NEVER ? 0 : largest;
 #pragma unroll
     for (int s = 0; s < STATES; s += GROUPS) {
       const float share = power(all.maxima[s + column / COLUMNS][in] - base);
+      const float2 two = all.sums(s + column / COLUMNS, in, dim);
       weight += all.weights[s + column / COLUMNS][in] * share;
-      sum += all.sums(s + column / COLUMNS, in)[dim] * share;
+      sum.x += two.x * share, sum.y += two.y * share;
     }
     if (slot < 0) {
       const u32 j = token_of_column(b, from + column), head = from + column - j * (u32)b.group;
       element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride +
                           (i64)(kv_head * b.group + head) * b.out_head_stride;
-      put(to + dim, (weight == 0 ? 0 : sum / weight) * (float)b.value_scale);
+      put(to + dim, (weight == 0 ? 0 : sum.x / weight) * (float)b.value_scale);
+      put(to + dim + 1, (weight == 0 ? 0 : sum.y / weight) * (float)b.value_scale);
       continue;
     }
     const u64 line = line_of(b, slot, kv_head, from + column);
-    b.sums[line * HEAD_DIM + dim] = sum;
+    *(float2*)(b.sums + line * HEAD_DIM + dim) = sum;
     if (dim == 0) b.weights[2 * line] = largest, b.weights[2 * line + 1] = weight;
   }
 }

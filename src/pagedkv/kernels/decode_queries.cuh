@@ -82,17 +82,17 @@ static __device__ __forceinline__ float load_band(const batch_t& b, u32 i, u32 k
 
 static __device__ __forceinline__ void load_queries(const batch_t& b, u32 i, u32 kv_head, u32 first, sums_t& all,
                                                     queries_t& q) {
-  const u32 warp = threadIdx.x / 32;
 #if STAGES
   q.pairs = all.queries, q.units = all.units;
-  for (u32 n = warp; n < BANDS; n += WARPS) {
+  for (u32 n = threadIdx.x / 32; n < BANDS; n += WARPS) {
     const float unit = load_band(b, i, kv_head, first, n, q);
     if (threadIdx.x % 4 == 0) all.units[n * 8 + threadIdx.x % 32 / 4] = unit;
   }
   __syncthreads();
 #else
+  (void)all;
 #if STAGED
-  q.pairs = (uint2*)all.own[warp];
+  q.pairs = (uint2*)all.own[threadIdx.x / 32];
 #endif
 #pragma unroll
   for (int n = 0; n < BANDS; ++n) {

@@ -106,9 +106,8 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
       if (lane < 4) all.maxima[warp][column] = own.maxima[n][h], all.weights[warp][column] = own.weights[n][h];
 #pragma unroll
       for (int m = 0; m < HEAD_DIM / 16; ++m) {
-        float* const to = all.sums(warp, column) + (m / (OF_LOAD / 2) * 8 + lane / 4) * OF_LOAD + m % (OF_LOAD / 2) * 2;
-        to[0] = own.sums[n][m][h];
-        to[1] = own.sums[n][m][h + 2];
+        const u32 dim = (m / (OF_LOAD / 2) * 8 + lane / 4) * OF_LOAD + m % (OF_LOAD / 2) * 2;
+        all.sums(warp, column, dim) = make_float2(own.sums[n][m][h], own.sums[n][m][h + 2]);
       }
     }
 }
