@@ -167,8 +167,9 @@ class Prepared:
 
     def _stored(self, i: int, layer: int, head: int) -> tuple[Doubles, Doubles]:
         """K and V of a sequence's tokens, as the device has them."""
-        positions = np.arange(self.case.lengths[i])
-        blocks, places = self.entries[i][positions // self.case.block_size], positions % self.case.block_size
+        positions = np.arange(self.case.lengths[i], dtype=np.int64)
+        blocks = self.entries[i][positions // self.case.block_size].astype(np.int64)
+        places = positions % self.case.block_size
         token, of_head = (1, 2) if self.case.kv_layout == "NHD" else (2, 1)
         found = []
         for part in ("k", "v"):

@@ -116,7 +116,7 @@ def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
         (_, _, grid, (argument,)), (name, _, merge_grid, values) = launches.launched
         assert grid[0] == 2
         assert grid[1] > 1
-        assert (name, merge_grid) == ("decode_merge", (8, grid[1], 1))
+        assert (name, merge_grid) == ("decode_merge", (2, grid[1], 1))
         assert values[0].tolist() == argument.tolist()
         sums, weights, marks = argument[-3:].tolist()
         assert marks == workspace

@@ -116,7 +116,7 @@ class _Decode:
             grid = (layout.num_kv_heads, shares.most, variant.column_groups)
             plan.kernel.launch(grid, THREADS, stream, argument, shared=variant.shared)
             if plan.merge is not None:
-                plan.merge.launch((heads * tokens, shares.most, 1), dim, stream, argument)
+                plan.merge.launch((layout.num_kv_heads, shares.most, 1), THREADS, stream, argument)
 
     def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
         count, width = sizes

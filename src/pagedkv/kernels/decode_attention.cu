@@ -118,7 +118,13 @@ static __device__ __forceinline__ void add_tokens(const batch_t& b, const tokens
   }
 }
 
-static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& piece, u32 i, sums_t& all) {
+struct worker_t {
+  __device__ __forceinline__ void begin(const batch_t&, const piece_t&, sums_t&) {}
+  __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& piece, const piece_t&, u32 i, sums_t& all);
+};
+
+__device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t& piece, const piece_t&, u32 i,
+                                                 sums_t& all) {
   const u32 lane = threadIdx.x % LANES, state = threadIdx.x / LANES;
   column_t columns[COLUMNS];
 #pragma unroll
@@ -141,5 +147,6 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS) decode_attention(batch_t b) {
   __shared__ sums_t all;
-  for_each_piece(b, all, [&](const piece_t& piece, u32 i) { sum_up(b, piece, i, all); });
+  worker_t worker;
+  for_each_piece(b, all, worker);
 }

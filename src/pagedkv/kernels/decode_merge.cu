@@ -2,8 +2,8 @@
 // of the shares. decode_shares.cuh says where the pieces are.
 //
 // A line of the workspace holds the sums [HEAD_DIM], the maximum and the weight of a piece for one query head of one
-// query token. Grid: (query heads * query tokens, shares) CTAs of HEAD_DIM threads; those of a share in which no such
-// sequence begins do nothing. Macros: HEAD_DIM, QUERY (dtypes.DType.number).
+// query token. Grid: (kv_heads, shares) CTAs of 128 threads, a warp a line; those of a share in which no such sequence
+// begins do nothing. Macros: HEAD_DIM, QUERY (dtypes.DType.number).
 
 #define COLUMNS 1
 #define GROUPS 1
@@ -12,29 +12,46 @@
 #include "number_formats.cuh"
 #include "decode_pieces.cuh"
 
-extern "C" __global__ void __launch_bounds__(HEAD_DIM) decode_merge(batch_t b) {
+#define EACH (HEAD_DIM / 32)  // neighboring dims of a lane
+
+static __device__ __forceinline__ void add(const float* from, float share, float (&sums)[EACH]) {
+  constexpr int MOST = EACH < 4 ? EACH : 4;  // in one load
+#pragma unroll
+  for (int part = 0; part < EACH; part += MOST) {
+    const Bits<4 * MOST> bits = load<4 * MOST>((const char*)(from + part));
+#pragma unroll
+    for (int e = 0; e < MOST; ++e) sums[part + e] += __uint_as_float(bits.words[e]) * share;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32) decode_merge(batch_t b) {
   const int i = b.marks[2 * blockIdx.y];
   if (i < 0) return;
-  const u32 kv_head = blockIdx.x / columns_of(b), column = blockIdx.x - kv_head * columns_of(b);
+  const u32 kv_head = blockIdx.x, lane = threadIdx.x % 32;
   const u32 pieces = (u32)b.marks[2 * blockIdx.y + 1] - blockIdx.y + 1;
   const u64 apart = 2 * b.kv_heads * columns_of(b);  // lines from a piece to the next, behind the first
-  const u64 first = line_of(b, 2 * (u64)blockIdx.y + 1, kv_head, column);
-  const u64 other = line_of(b, 2 * (u64)blockIdx.y, kv_head, column);  // piece s is s * apart behind this
   const float2* const ends = (const float2*)b.weights;
-  float largest = ends[first].x;
+  for (u32 column = threadIdx.x / 32; column < columns_of(b); column += WARPS) {
+    const u64 first = line_of(b, 2 * (u64)blockIdx.y + 1, kv_head, column);
+    const u64 other = line_of(b, 2 * (u64)blockIdx.y, kv_head, column);  // piece s is s * apart behind this
+    float largest = ends[first].x;
+    for (u32 s = 1 + lane; s < pieces; s += 32) largest = fmaxf(largest, ends[other + s * apart].x);
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+    const float base = largest == NEVER ? 0 : largest;
+    float weight = 0, sums[EACH] = {};
 #pragma unroll 8
-  for (u32 s = 1; s < pieces; ++s) largest = fmaxf(largest, ends[other + s * apart].x);
-  const float base = largest == NEVER ? 0 : largest;
-  float share = power(ends[first].x - base);
-  float weight = ends[first].y * share, sum = b.sums[first * HEAD_DIM + threadIdx.x] * share;
-#pragma unroll 8
-  for (u32 s = 1; s < pieces; ++s) {
-    const u64 line = other + s * apart;
-    share = power(ends[line].x - base);
-    weight += ends[line].y * share;
-    sum += b.sums[line * HEAD_DIM + threadIdx.x] * share;
+    for (u32 s = 0; s < pieces; ++s) {
+      const u64 line = s == 0 ? first : other + s * apart;
+      const float2 end = ends[line];
+      const float share = power(end.x - base);
+      weight += end.y * share;
+      add(b.sums + line * HEAD_DIM + lane * EACH, share, sums);
+    }
+    const u32 j = token_of_column(b, column), head = kv_head * (u32)b.group + column - j * (u32)b.group;
+    element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride + (i64)head * b.out_head_stride;
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+      put(to + lane * EACH + e, (weight == 0 ? 0 : sums[e] / weight) * (float)b.value_scale);
   }
-  const u32 j = token_of_column(b, column), head = kv_head * (u32)b.group + column - j * (u32)b.group;
-  element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride + (i64)head * b.out_head_stride;
-  put(to + threadIdx.x, (weight == 0 ? 0 : sum / weight) * (float)b.value_scale);
 }

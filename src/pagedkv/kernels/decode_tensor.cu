@@ -38,16 +38,59 @@ struct warp_sums_t {
 
 #include "decode_tile.cuh"
 
+// A warp's sums, where `finish` finds them.
+static __device__ __forceinline__ void put_sums(warp_sums_t& own, sums_t& all) {
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < BANDS; ++n)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const u32 column = n * 8 + 2 * (lane % 4) + h;
+#pragma unroll
+      for (int step = 4; step < 32; step *= 2) own.weights[n][h] += __shfl_xor_sync(~0u, own.weights[n][h], step);
+      if (lane < 4) all.maxima[warp][column] = own.maxima[n][h], all.weights[warp][column] = own.weights[n][h];
+#pragma unroll
+      for (int m = 0; m < HEAD_DIM / 16; ++m) {
+        const u32 dim = (m / (OF_LOAD / 2) * 8 + lane / 4) * OF_LOAD + m % (OF_LOAD / 2) * 2;
+        all.sums(warp, column, dim) = make_float2(own.sums[n][m][h], own.sums[n][m][h + 2]);
+      }
+    }
+}
+
+// What a warp keeps from piece to piece: the first tile of the next one, on its way, where it comes into registers.
+struct worker_t {
+  queries_t q;
+  loaded_t x;
+#if !STAGES
+  tile_t tile;
+#endif
+
+  __device__ __forceinline__ void begin(const batch_t& b, const piece_t& piece, sums_t& all);
+  __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& piece, const piece_t& coming, u32 i, sums_t& all);
+};
+
+__device__ __forceinline__ void worker_t::begin(const batch_t& b, const piece_t& piece, sums_t& all) {
+  (void)all;
+#if !STAGES
+  tile = look_up(b, piece, piece.begin + threadIdx.x / 32 / GROUPS * TILE);
+  load_keys(b, piece, blockIdx.x, tile, x);
+  load_values(b, piece, blockIdx.x, tile, x);
+#else
+  (void)b, (void)piece;
+#endif
+}
+
 // The sums of a piece, from the warps' tiles into `all`.
-static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& piece, u32 i, sums_t& all) {
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, kv_head = blockIdx.x;
+__device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t& piece, const piece_t& coming, u32 i,
+                                                 sums_t& all) {
+  const u32 warp = threadIdx.x / 32, kv_head = blockIdx.x;
   const u32 first = (blockIdx.z * GROUPS + warp % GROUPS) * COLUMNS;
   warp_sums_t own = {};
 #pragma unroll
   for (int n = 0; n < BANDS; ++n) own.maxima[n][0] = own.maxima[n][1] = NEVER;
-  queries_t q;
-  loaded_t x;
 #if STAGES
+  (void)coming;
   char* const stages = all.own[warp];
   u32 stage = 0;
   {
@@ -69,11 +112,11 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
     await_copies();
     const tile_t tile = x.tile(at);
 #else
-  tile_t tile = look_up(b, piece, piece.begin + warp / GROUPS * TILE);
   load_queries(b, i, kv_head, first, all, q);
-  load_keys(b, piece, kv_head, tile, x);
-  load_values(b, piece, kv_head, tile, x);
   tile_t next = look_up(b, piece, tile.at + STEP);
+#if HEAD_DIM < 256  // else there is no register left for it
+  const tile_t soon = look_up(b, coming, coming.begin + warp / GROUPS * TILE);
+#endif
   while (tile.at < piece.end) {
 #endif
     float s[BANDS][4];
@@ -95,21 +138,16 @@ static __device__ __forceinline__ void sum_up(const batch_t& b, const piece_t& p
     next = look_up(b, piece, next.at + STEP);
 #endif
   }
-  __syncwarp();
-#pragma unroll
-  for (int n = 0; n < BANDS; ++n)
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const u32 column = n * 8 + 2 * (lane % 4) + h;
-#pragma unroll
-      for (int step = 4; step < 32; step *= 2) own.weights[n][h] += __shfl_xor_sync(~0u, own.weights[n][h], step);
-      if (lane < 4) all.maxima[warp][column] = own.maxima[n][h], all.weights[warp][column] = own.weights[n][h];
-#pragma unroll
-      for (int m = 0; m < HEAD_DIM / 16; ++m) {
-        const u32 dim = (m / (OF_LOAD / 2) * 8 + lane / 4) * OF_LOAD + m % (OF_LOAD / 2) * 2;
-        all.sums(warp, column, dim) = make_float2(own.sums[n][m][h], own.sums[n][m][h + 2]);
-      }
-    }
+#if !STAGES
+#if HEAD_DIM < 256
+  tile = soon;
+#else
+  tile = look_up(b, coming, coming.begin + warp / GROUPS * TILE);
+#endif
+  load_keys(b, coming, kv_head, tile, x);
+  load_values(b, coming, kv_head, tile, x);
+#endif
+  put_sums(own, all);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS) decode_tensor(batch_t b) {
@@ -120,5 +158,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS) decode_tensor(bat
 #else
   __shared__ sums_t all;
 #endif
-  for_each_piece(b, all, [&](const piece_t& piece, u32 i) { sum_up(b, piece, i, all); });
+  worker_t worker;
+  for_each_piece(b, all, worker);
 }

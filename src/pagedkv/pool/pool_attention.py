@@ -72,9 +72,8 @@ class PoolAttention(PoolKV):
             )
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
-        ndim = 4 if len(getattr(queries, "shape", ())) == 4 else 3
-        asked = backend.as_strided(queries, "queries", formats, ndim)
-        target = backend.as_strided(out, "out", (asked.dtype,), ndim, writable=True)
+        asked = self._strided_queries(queries, formats)
+        target = backend.as_strided(out, "out", (asked.dtype,), len(asked.shape), writable=True)
         _check_shapes(layout, asked, target)
         count = asked.shape[0]
         limits = self._numbers("lengths", lengths, count)
@@ -103,6 +102,21 @@ class PoolAttention(PoolKV):
         queue = self._queue(stream)
         self.backend.kernels.prepare_attention(self._memory, batch, queue)  # what fails here has put nothing on it
         self._guard("decode_attention", lambda: self.backend.kernels.decode_attention(self._memory, batch, queue))
+
+    def _strided_queries(self, queries: object, formats: tuple[str, ...]) -> StridedPlace:
+        """With 3 dimensions or 4; not every tensor says how many it has before it is exported."""
+        shape = getattr(queries, "shape", None)
+        try:
+            return self.backend.as_strided(
+                queries, "queries", formats, 4 if shape is not None and len(shape) == 4 else 3
+            )
+        except InvalidArgumentError as error:
+            if shape is not None:
+                raise
+            try:
+                return self.backend.as_strided(queries, "queries", formats, 4)
+            except InvalidArgumentError:
+                raise error from None
 
     def _cells(self, rows: object, table: object, count: int) -> tuple[StridedPlace | TableMemory, StridedPlace | None]:
         if (rows is None) == (table is None):
