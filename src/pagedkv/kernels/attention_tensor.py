@@ -59,11 +59,11 @@ def _by_registers(shape: TensorShape) -> TensorVariant:
     elif columns == 16:
         ctas = 3 if shape.head_dim == 64 and not drafts else 2
     elif small or shape.head_dim == 64:
-        ctas = 3 if drafts or shape.scales else 4
+        ctas = 3 if drafts or (shape.scales and not shape.whole) else 4
     else:
         ctas = 2 if drafts else 3
     # Queries in shared memory cost time, in registers they cost those of others.
-    staged = columns == 16 or shape.head_dim == 256 or drafts or shape.scales or not shape.whole
+    staged = columns == 16 or shape.head_dim == 256 or drafts or not shape.whole
     macros = {"COLUMNS": columns, "GROUPS": groups, "CTAS": ctas, "STAGED": int(staged), "STAGES": 0, "SHARED": 0}
     return TensorVariant(macros, columns * groups, 0)
 

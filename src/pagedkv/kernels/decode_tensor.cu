@@ -20,6 +20,8 @@
 #include "decode_fragments.cuh"
 #include "decode_pieces.cuh"
 #include "decode_shares.cuh"
+// Where there are registers for it, the first tile of the next piece is on its way while this one's result is made.
+#define AHEAD (!STAGES && HEAD_DIM < 256)
 // No registers for the V of one tile and the K of the next.
 #define LATE (!STAGES && DRAFTS && (HEAD_DIM == 256 || !WHOLE))
 #include "decode_places.cuh"
@@ -72,7 +74,7 @@ struct worker_t {
 
 __device__ __forceinline__ void worker_t::begin(const batch_t& b, const piece_t& piece, sums_t& all) {
   (void)all;
-#if !STAGES
+#if AHEAD
   tile = look_up(b, piece, piece.begin + threadIdx.x / 32 / GROUPS * TILE);
   load_keys(b, piece, blockIdx.x, tile, x);
   load_values(b, piece, blockIdx.x, tile, x);
@@ -89,8 +91,10 @@ __device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t
   warp_sums_t own = {};
 #pragma unroll
   for (int n = 0; n < BANDS; ++n) own.maxima[n][0] = own.maxima[n][1] = NEVER;
-#if STAGES
+#if !AHEAD
   (void)coming;
+#endif
+#if STAGES
   char* const stages = all.own[warp];
   u32 stage = 0;
   {
@@ -112,11 +116,17 @@ __device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t
     await_copies();
     const tile_t tile = x.tile(at);
 #else
-  load_queries(b, i, kv_head, first, all, q);
-  tile_t next = look_up(b, piece, tile.at + STEP);
-#if HEAD_DIM < 256  // else there is no register left for it
-  const tile_t soon = look_up(b, coming, coming.begin + warp / GROUPS * TILE);
+#if !AHEAD
+  tile = look_up(b, piece, piece.begin + warp / GROUPS * TILE);
 #endif
+  load_queries(b, i, kv_head, first, all, q);
+#if AHEAD
+  const tile_t soon = look_up(b, coming, coming.begin + warp / GROUPS * TILE);
+#else
+  load_keys(b, piece, kv_head, tile, x);
+  load_values(b, piece, kv_head, tile, x);
+#endif
+  tile_t next = look_up(b, piece, tile.at + STEP);
   while (tile.at < piece.end) {
 #endif
     float s[BANDS][4];
@@ -138,12 +148,8 @@ __device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t
     next = look_up(b, piece, next.at + STEP);
 #endif
   }
-#if !STAGES
-#if HEAD_DIM < 256
+#if AHEAD
   tile = soon;
-#else
-  tile = look_up(b, coming, coming.begin + warp / GROUPS * TILE);
-#endif
   load_keys(b, coming, kv_head, tile, x);
   load_values(b, coming, kv_head, tile, x);
 #endif
