@@ -24,7 +24,7 @@ static __device__ __forceinline__ void add(const float* from, float share, float
   }
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32) decode_merge(batch_t b) {
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 4) decode_merge(batch_t b) {
   const int i = b.marks[2 * blockIdx.y];
   if (i < 0) return;
   const u32 kv_head = blockIdx.x, lane = threadIdx.x % 32;
