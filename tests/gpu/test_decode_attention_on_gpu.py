@@ -1,8 +1,4 @@
-"""Decode attention on a GPU against the definition in float64, on fresh inputs in poisoned memory.
-
-Tolerances are of a head's result by its norm: float32 1e-5; 16-bit formats half the distance of neighboring numbers,
-2^-8 and 2^-11, which is what rounding a result alone may cost.
-"""
+"""Decode attention on a GPU against the definition in float64, on fresh inputs in poisoned memory."""
 
 from __future__ import annotations
 
@@ -11,85 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.attention_batches import AttentionBatch, Raw, Rules, Span, error_of
+from memory.attention_batches import AttentionBatch, Rules, Span, error_of
 from memory.plans import plan
 from pagedkv import DevicePool
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels.attention_shapes import DecodeShape, shares_for
-from pagedkv.kernels.number_formats import to_float32
 from pagedkv.kv_layout import KVLayout
+
+from .attention_on_gpu import HEAD_DIMS, TOLERANCES, OnGpu, doubles, spans_of
 
 pytestmark = pytest.mark.gpu
 
-TOLERANCES = {"float32": 1e-5, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-HEAD_DIMS = [64, 128, 256]
 FORMS = [(order, kv_layout) for order in ("block", "layer") for kv_layout in ("NHD", "HND")]
-
-
-def spans_of(block_size: int) -> list[Span]:
-    """The lengths at which something changes, a few with padding in front, and one of several pieces."""
-    lengths = [0, 1, block_size, block_size + 1, 15, 16, 17, 3 * block_size - 1, 900]
-    return [
-        *map(Span, lengths),
-        Span(40, 39),
-        Span(70, 5),
-        Span(64, 64),
-        Span(30, 31),
-        Span(2 * block_size, block_size),
-    ]
-
-
-class OnGpu:
-    """A batch in tensors on the GPU: queries and results cut out of larger tensors, results poisoned."""
-
-    def __init__(self, torch: Any, batch: AttentionBatch) -> None:
-        self.torch, self.batch = torch, batch
-        self.memory = torch.as_tensor(batch.memory, device="cuda")
-        self.pool = DevicePool(batch.layout, batch.blocks, device="cuda:0", memory=self.memory)
-        *front, heads, dim = batch.queries.shape
-        self.queries = self._poisoned((*front, heads + 3, dim))[..., 1 : heads + 1, :]
-        self.queries.copy_(self._tensor(batch.queries))
-        self._whole = self._poisoned((*front, heads + 2, dim + 8))
-        self.out = self._whole[..., 1:-1, 4 : 4 + batch.layout.value_dim]
-        self.table, self.lengths, self.starts = (
-            torch.as_tensor(array, device="cuda") for array in (batch.table, batch.lengths, batch.starts)
-        )
-        torch.cuda.synchronize()
-
-    def run(self, **options: Any) -> Raw:
-        """The result; the margins around it are untouched."""
-        self.launch(**options)
-        self.torch.cuda.synchronize()
-        return self.result()
-
-    def launch(self, **options: Any) -> None:
-        self._whole.fill_(float("nan"))
-        self.torch.cuda.synchronize()
-        where = {} if "rows" in options else {"table": self.table}
-        given = {"starts": self.starts, "scales": self.batch.factors, **self.batch.rules.options, **where, **options}
-        self.pool.decode_attention(self.batch.layer, self.queries, self.lengths, self.out, **given)
-
-    def result(self) -> Raw:
-        margins = self._whole.clone()
-        margins[..., 1:-1, 4 : 4 + self.batch.layout.value_dim] = float("nan")
-        assert bool(margins.isnan().all()), "written beside the result"
-        return self._raw(self.out.contiguous())
-
-    def error(self, **options: Any) -> float:
-        return error_of(self.run(**options), self.batch.dtype, self.batch.expected)
-
-    def _poisoned(self, shape: tuple[int, ...]) -> Any:
-        return self.torch.full(shape, float("nan"), dtype=getattr(self.torch, self.batch.dtype), device="cuda")
-
-    def _tensor(self, raw: Raw) -> Any:
-        if self.batch.dtype != "bfloat16":
-            return self.torch.as_tensor(raw, device="cuda")
-        return self.torch.as_tensor(raw.view(np.int16), device="cuda").view(self.torch.bfloat16)
-
-    def _raw(self, tensor: Any) -> Raw:
-        if self.batch.dtype != "bfloat16":
-            return np.asarray(tensor.cpu().numpy())
-        return np.asarray(tensor.view(self.torch.int16).cpu().numpy().view(np.uint16))
 
 
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
@@ -109,100 +38,6 @@ def test_ratios(torch: Any, head_dim: int, dtype: str, ratio: int) -> None:
     layout = KVLayout(2, 3, head_dim, dtype, 16)
     on_gpu = OnGpu(torch, AttentionBatch(layout, spans_of(16), ratio, seed=ratio))
     assert on_gpu.error() < TOLERANCES[dtype]
-
-
-# Query tokens, what they see, and what becomes of scores: each with each other kind at least once.
-RULES = [
-    Rules(2),
-    Rules(3, window=20),
-    Rules(4, causal=False),
-    Rules(4, causal=False, window=7, softcap=3.0),
-    Rules(1, window=33),
-    Rules(1, softcap=0.5),
-    Rules(4, softcap=50.0),
-]
-
-
-@pytest.mark.parametrize("head_dim", HEAD_DIMS)
-@pytest.mark.parametrize("dtype", list(TOLERANCES))
-@pytest.mark.parametrize("rules", RULES, ids=str)
-def test_query_tokens_windows_and_caps(torch: Any, head_dim: int, dtype: str, rules: Rules) -> None:
-    """With every number of columns that a kernel is made for, in whole tiles and across blocks."""
-    for ratio, block_size in ((1, 16), (2, 32), (4, 12), (7, 16), (8, 9), (16, 16), (15, 24)):
-        layout = KVLayout(2, 2, head_dim, dtype, block_size, kv_layout="HND" if ratio % 2 else "NHD")
-        on_gpu = OnGpu(torch, AttentionBatch(layout, spans_of(block_size), ratio, seed=ratio, rules=rules))
-        assert on_gpu.error() < TOLERANCES[dtype], (ratio, block_size)
-
-
-@pytest.mark.parametrize("dtype", list(TOLERANCES))
-@pytest.mark.parametrize("head_dim", HEAD_DIMS)
-def test_a_draft_with_nan_reaches_only_queries_that_see_it(torch: Any, head_dim: int, dtype: str) -> None:
-    batch = AttentionBatch(KVLayout(1, 2, head_dim, dtype, 16), [Span(21)], 4, seed=1, rules=Rules(4))
-    last = batch.pool_array("v")[batch.table[0, 1], 4]
-    last.view(np.uint8)[:] = 0xFF
-    on_gpu = OnGpu(torch, batch)
-    found = on_gpu.run()
-    assert np.isnan(_doubles(found[:, 3], dtype)).all()
-    assert error_of(found[:, :3], dtype, batch.expected[:, :3]) < TOLERANCES[dtype]
-
-
-@pytest.mark.parametrize("head_dim", HEAD_DIMS)
-@pytest.mark.parametrize("stored", ["float8_e4m3fn", "float8_e5m2", "int8"])
-@pytest.mark.parametrize(
-    ("dtype", "scales", "ratio"), [("bfloat16", True, 5), ("float16", False, 8), ("float32", True, 1)]
-)
-def test_8_bit_layouts(torch: Any, head_dim: int, stored: str, dtype: str, scales: bool, ratio: int) -> None:
-    for rules, block_size in ((Rules(), 12), (Rules(), 16), (Rules(3, window=30, softcap=9.0), 16), (Rules(4), 9)):
-        if scales and block_size % 4:
-            continue
-        layout = KVLayout(2, 2, head_dim, stored, block_size, kv_layout="HND", scales=scales)
-        batch = AttentionBatch(layout, spans_of(block_size), ratio, seed=ratio, dtype=dtype, rules=rules)
-        assert OnGpu(torch, batch).error() < TOLERANCES[dtype], (rules, block_size)
-
-
-@pytest.mark.parametrize("stored", ["float8_e4m3fn", "int8"])
-@pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
-def test_8_bit_layouts_of_very_small_and_very_large_scales(torch: Any, stored: str, size: float) -> None:
-    """Beyond what float16 holds, and different by 2^20 from token to token."""
-    layout = KVLayout(1, 2, 128, stored, 16, scales=True)
-    batch = AttentionBatch(layout, [Span(200), Span(3)], 4, seed=3, dtype="bfloat16")
-    plain = OnGpu(torch, batch)
-    first = _doubles(plain.run(), "bfloat16")
-    batch.pool_array("v_scale")[:] *= np.float32(size)
-    scaled = OnGpu(torch, batch)
-    found = _doubles(scaled.run(), "bfloat16") / np.float64(np.float32(size))
-    assert np.linalg.norm(found - first) < 2.0**-7 * np.linalg.norm(first)
-    few = batch.pool_array("v_scale")
-    few[:, ::3] *= np.float32(2.0**20)
-    k, v = (batch.pool_array(part) for part in ("k", "v"))
-    numbers = [_doubles(raw, stored) for raw in (k, v)]
-    wide = _doubles(OnGpu(torch, batch).run(), "bfloat16")
-    queries = _doubles(batch.queries, "bfloat16")
-    for i, span in enumerate(batch.spans):
-        at = np.arange(span.length)
-        place = (batch.table[i][at // 16], at % 16)
-        keys = numbers[0][place] * batch.pool_array("k_scale")[place].astype(np.float64)
-        values = numbers[1][place] * few[place].astype(np.float64)
-        for head in range(8):
-            scores = keys[:, head // 4] @ queries[i, head] / 128**0.5
-            weights = np.exp(scores - scores.max())
-            wanted = weights / weights.sum() @ values[:, head // 4]
-            assert np.linalg.norm(wide[i, head] - wanted) < 2.0**-7 * np.linalg.norm(wanted)
-
-
-@pytest.mark.parametrize("size", [2.0**-110, 2.0**-20, 2.0**40, 2.0**120])
-def test_bfloat16_queries_of_any_size_over_8_bits(torch: Any, size: float) -> None:
-    """The kernel computes with float16; the softmax's scale brings scores back."""
-    batch = AttentionBatch(KVLayout(1, 2, 64, "int8", 16), [Span(100)], 4, seed=3, dtype="bfloat16")
-    on_gpu = OnGpu(torch, batch)
-    first = _doubles(on_gpu.run(), "bfloat16")
-    on_gpu.queries.mul_(size)
-    torch.cuda.synchronize()
-    found = _doubles(on_gpu.run(softmax_scale=1 / (8 * size)), "bfloat16")
-    if size > 2.0**-100:  # where float32 holds a score's scale
-        assert np.linalg.norm(found - first) < 2.0**-7 * np.linalg.norm(first)
-    else:
-        assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
@@ -273,7 +108,7 @@ def test_blocks_outside_the_pool_are_left_out(torch: Any) -> None:
             for hole in (-1, batch.blocks, 2**31 - 1, -(2**31)):
                 on_gpu.table[0, 2] = hole
                 found = on_gpu.run()
-                assert error_of(found, dtype, _doubles(wanted, dtype)) < 2 * TOLERANCES[dtype], (dtype, hole)
+                assert error_of(found, dtype, doubles(wanted, dtype)) < 2 * TOLERANCES[dtype], (dtype, hole)
             on_gpu.table.fill_(-1)
             assert not on_gpu.run().any()
 
@@ -386,7 +221,3 @@ def test_tensors_of_another_device_are_refused(torch: Any) -> None:
             on_gpu.launch()
         setattr(on_gpu, name, kept)
     assert on_gpu.error() < TOLERANCES["float16"]
-
-
-def _doubles(raw: Raw, dtype: str) -> Any:
-    return to_float32(raw, dtype).astype(np.float64)

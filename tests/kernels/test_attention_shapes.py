@@ -20,6 +20,7 @@ from pagedkv.kernels.attention_shapes import (
     division,
     shares_for,
 )
+from pagedkv.kernels.attention_tensor import TensorShape, tensor_variant
 
 H200_SLOTS = 132 * 3
 
@@ -89,6 +90,30 @@ def test_every_query_has_a_cta(ratio: int, tokens: int, head_dim: int, dtype: st
     columns = variant.macros["COLUMNS"] * variant.macros.get("GROUPS", 1)
     assert columns * variant.column_groups >= ratio * tokens
     assert columns * (variant.column_groups - 1) < ratio * tokens
+
+
+@given(
+    st.sampled_from(HEAD_DIMS),
+    st.integers(1, 64),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([8, 9, 10]),
+)
+def test_the_ctas_of_a_variant_fit_an_sm(
+    head_dim: int, columns: int, small: bool, drafts: bool, whole: bool, major: int
+) -> None:
+    shape = TensorShape(head_dim, columns, small, small, drafts, whole)
+    variant = tensor_variant(shape, (major, 0))
+    if variant is None:
+        assert (head_dim, whole, major) == (256, False, 8)
+        return
+    macros = variant.macros
+    assert variant.columns == macros["COLUMNS"] * macros["GROUPS"]
+    assert bool(variant.shared) == bool(macros["STAGES"])
+    assert not variant.shared or major >= 9
+    # 1 KiB of each CTA's is the system's, some of it what all kernels have.
+    assert macros["CTAS"] * (variant.shared + 2048) <= 228 * 1024
 
 
 @pytest.mark.parametrize(
