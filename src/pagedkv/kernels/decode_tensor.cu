@@ -21,7 +21,7 @@
 #include "decode_pieces.cuh"
 #include "decode_shares.cuh"
 // Where there are registers for it, the first tile of the next piece is on its way while this one's result is made.
-#define AHEAD (!STAGES && HEAD_DIM < 256)
+#define AHEAD (!STAGES && HEAD_DIM < 256 && WHOLE)
 // No registers for the V of one tile and the K of the next.
 #define LATE (!STAGES && DRAFTS && (HEAD_DIM == 256 || !WHOLE))
 #include "decode_places.cuh"

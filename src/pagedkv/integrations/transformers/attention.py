@@ -57,15 +57,13 @@ class PagedLayer:
     def check(self, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
         """Raises InvalidArgumentError where the model computes with K or V, which are NaN, outside its attention."""
         if key is not self.key() or value is not self.value():
-            raise InvalidArgumentError(
-                f"layer {self.layer} changes K and V between the cache and its attention, which {NAME!r} reads in "
-                'place; use model.set_attn_implementation("sdpa")'
-            )
+            raise _not_in_place(f"layer {self.layer} changes K and V between the cache and its attention")
         if mask is not None and mask.is_floating_point() and bool(mask.isnan().any()):
-            raise InvalidArgumentError(
-                f"the mask of layer {self.layer} has NaN: the model computes with K or V, which {NAME!r} reads in "
-                'place; use model.set_attn_implementation("sdpa")'
-            )
+            raise _not_in_place(f"the mask of layer {self.layer} has NaN: the model computes with K or V")
+
+
+def _not_in_place(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f'{what}, which {NAME!r} reads in place; use model.set_attn_implementation("sdpa")')
 
 
 def hand_over(step: Step, layer: int, options: object) -> tuple[torch.Tensor, torch.Tensor]:
