@@ -76,7 +76,7 @@ def _compile(name: str, arch: str, macros: Macros) -> str:
 
 
 def _spills_allowed(macros: Macros) -> int:
-    """Bytes. Where a tile of heads of 256 or the sums of 32 columns leave hardly a register, a few are kept in memory."""
+    """Bytes. A tile of heads of 256, or sums of 32 columns, leave so few registers that some are kept in memory."""
     tensor = "DRAFTS" in macros
     return 96 if tensor and (macros["HEAD_DIM"] == 256 or macros["COLUMNS"] == 32) else 0
 
