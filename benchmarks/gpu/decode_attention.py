@@ -1,151 +1,109 @@
-"""Paged decode attention by graph replay, layers rotated: each call reads keys and values that no cache holds."""
+"""Paged decode attention by graph replay, layers rotated: each call reads keys and values that no cache holds.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+In the same run, over the same pools: the read ceiling, and other libraries' decode attention where they are installed.
+"""
+
 from statistics import median
 
 import numpy as np
-import numpy.typing as npt
 
-from benchmarks.gpu.device import EventPair, call, capture, enter_context
-from benchmarks.report import Benchmark, Row, Settings
-from pagedkv import DevicePool
-from pagedkv.kv_layout import KVLayout
+from benchmarks.gpu.attention_case import Case, Prepared
+from benchmarks.gpu.attention_peers import Tensors, peers
+from benchmarks.gpu.device import enter_context
+from benchmarks.gpu.read_ceiling import read_ceiling
+from benchmarks.report import Benchmark, Row, Settings, Target
 
-Halves = npt.NDArray[np.float16]
-
-BLOCK_SIZE, HEAD_DIM = 16, 128
-POOL_BYTES, TINY_BYTES = 17 << 30, 64 << 20
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A batch of equal sequences; heads: (query heads, KV heads). peer: FlashInfer 0.6.1 on an H200, microseconds."""
-
-    sequences: int
-    tokens: int
-    heads: tuple[int, int]
-    peer: float
-
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes of keys and values of one layer."""
-        return self.sequences * self.tokens * self.heads[1] * HEAD_DIM * 2 * 2
-
-    def __str__(self) -> str:
-        return f"B={self.sequences} L={self.tokens}, {self.heads[0]}/{self.heads[1]} heads"
-
-
-SHAPES = (
-    Shape(64, 4096, (32, 8), 416),
-    Shape(256, 2048, (32, 8), 760),
-    Shape(8, 32768, (32, 8), 512),
-    Shape(1, 131072, (32, 8), 263),
-    Shape(64, 4096, (64, 8), 736),
-    Shape(64, 4096, (32, 32), 998),
+U4096, U2048 = (4096,) * 64, (2048,) * 256
+_MIXED = tuple(np.random.default_rng(3).integers(32, 8192, 64).tolist())
+GOALS = (
+    Case("B=64 L=4096, 32/8 heads", U4096, goal=85),
+    Case("B=256 L=2048, 32/8 heads", U2048, goal=85),
+    Case("B=64 L=4096, 64/8 heads", U4096, (64, 8), goal=85),
+    Case("B=256 L=2048, 64/8 heads", U2048, (64, 8), goal=85),
+    Case("B=64 L=4096, 32/32 heads", U4096, (32, 32), goal=95),
+    Case("B=8 L=32768, 32/8 heads", (32768,) * 8, goal=80),
+    Case("B=1 L=131072, 32/8 heads", (131072,), goal=80),
 )
-
-
-@dataclass(frozen=True)
-class OnDevice:
-    """Device memory as an array, for whoever knows the array interface."""
-
-    address: int
-    shape: tuple[int, ...]
-    typestr: str
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, object]:
-        return {"shape": self.shape, "typestr": self.typestr, "data": (self.address, False), "version": 3}
+OTHERS = (
+    Case("2 query tokens, B=64 L=4096, 32/8", U4096, tokens=2),
+    Case("4 query tokens, B=64 L=4096, 32/8", U4096, tokens=4),
+    Case("4 query tokens, B=64 L=4096, 64/8", U4096, (64, 8), tokens=4),
+    Case("4 query tokens, B=64 L=4096, 32/32", U4096, (32, 32), tokens=4),
+    Case("B=64 L=4096, 128/8 heads", U4096, (128, 8)),
+    Case("window 1024, B=256 L=4096, 32/8", (4096,) * 256, window=1024),
+    Case("soft cap, B=64 L=4096, 32/8", U4096, softcap=50.0),
+    Case("float8, B=64 L=4096, 32/8", U4096, stored="float8_e4m3fn"),
+    Case("float8, own scales, B=64 L=4096, 32/8", U4096, stored="float8_e4m3fn", scales=True),
+    Case("float8, own scales, HND, B=64 L=4096, 32/8", U4096, stored="float8_e4m3fn", scales=True, kv_layout="HND"),
+    Case("int8, B=64 L=4096, 32/8", U4096, stored="int8"),
+    Case("float8, B=64 L=4096, 64/8", U4096, (64, 8), stored="float8_e4m3fn"),
+    Case("head size 64, B=64 L=4096, 32/8", U4096, head_dim=64),
+    Case("head size 64, B=64 L=4096, 64/4", U4096, (64, 4), head_dim=64),
+    Case("head size 256, B=64 L=4096, 16/8", U4096, (16, 8), head_dim=256),
+    Case("head size 256, B=64 L=4096, 64/4", U4096, (64, 4), head_dim=256),
+    Case("blocks of 32, B=64 L=4096, 32/8", U4096, block_size=32),
+    Case("blocks of 64, B=64 L=4096, 32/8", U4096, block_size=64),
+    Case("blocks of 256, B=64 L=4096, 32/8", U4096, block_size=256),
+    Case("HND, B=64 L=4096, 32/8", U4096, kv_layout="HND"),
+    Case("layer-major, B=64 L=4096, 32/8", U4096, order="layer"),
+    Case("pool of 64 GiB, B=128 L=4096, 32/8", (4096,) * 128, pool_bytes=64 << 30),
+    Case("one of 65536, 255 of 1000, 32/8", (65536,) + (1000,) * 255),
+    Case("one of 65536, 31 of 2000, 32/8", (65536,) + (2000,) * 31),
+    Case("64 of 32 to 8192, 32/8", _MIXED),
+    Case("B=256 L=2048 in a table for 131072, 32/8", U2048, spare_columns=8064),
+    Case("B=1 L=8192, 32/8 heads", (8192,)),
+    Case("B=8 L=1000, 32/8 heads", (1000,) * 8),
+    Case("B=256 L=100, 32/8 heads", (100,) * 256),
+)
 
 
 def run(settings: Settings) -> list[Row]:
     enter_context()
-    shapes = SHAPES if not settings.tiny else (Shape(2, 256, (4, 2), 0),)
-    return [row for shape in shapes for row in measure(shape, settings)]
+    cases = GOALS + OTHERS if not settings.tiny else (Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),)
+    return [row for case in cases for row in measure(case, settings)]
 
 
-def measure(shape: Shape, settings: Settings, dtype: str = "float16") -> list[Row]:
-    blocks = shape.sequences * shape.tokens // BLOCK_SIZE
-    layers = max(2, min(32, settings.pick(POOL_BYTES, TINY_BYTES) // shape.kv_bytes))
-    pool = DevicePool(KVLayout(layers, shape.heads[1], HEAD_DIM, dtype, BLOCK_SIZE), blocks, device="cuda:0")
-    piece = fill(pool)
-    random = np.random.default_rng(1)
-    entries = random.permutation(blocks).astype(np.int32).reshape(shape.sequences, -1)
-    table = uploaded(pool, entries)
-    lengths = uploaded(pool, np.full(shape.sequences, shape.tokens, np.int32))
-    size = (shape.sequences, shape.heads[0], HEAD_DIM)
-    asked = [random.standard_normal(size).astype(np.float16) for _ in range(layers)]
-    queries = [uploaded(pool, each) for each in asked]
-    out = uploaded(pool, np.zeros(size, np.float16))
-
-    def work() -> None:
-        for layer in range(layers):
-            pool.decode_attention(layer, queries[layer], lengths, out, table=table)
-
-    work()
-    pool.stream.synchronize()
-    times = replays(pool, work, settings.pick(12, 2))
-    check(pool, piece, entries[-1], asked[-1][-1], out)
-    pool.close()
-    each = [time / layers for time in times]
-    rate = shape.kv_bytes / median(each) / 1e6
-    peer = f"; FlashInfer 0.6.1 {shape.peer:g} us" if shape.peer else ""
-    note = f"{layers} layers a replay, {min(each):.1f} .. {max(each):.1f} us, medians of {len(each)}{peer}"
-    return [Row(str(shape), median(each), "us", note=note), Row(f"{shape}, KV read", rate, "TB/s")]
+def measure(case: Case, settings: Settings) -> list[Row]:
+    prepared = Prepared(case, tiny=settings.tiny)
+    count = settings.pick(8, 2)
+    times = prepared.replays(prepared.work, count)
+    prepared.check(prepared.result())
+    ours = median(times)
+    rate = case.kv_bytes / ours / 1e6
+    note = f"{prepared.layers} layers a replay, {min(times):.1f} .. {max(times):.1f} us, medians of {len(times)}"
+    rows = [Row(case.name, ours, "us", note=note), Row(f"{case.name}, KV read", rate, "TB/s")]
+    if case.window is None:
+        ceiling, which = read_ceiling(prepared, settings.pick(4, 1))
+        target = None if case.goal is None or settings.tiny else Target(case.goal, at_least=True)
+        note = f"{ceiling:.1f} us, {case.kv_bytes / ceiling / 1e6:.2f} TB/s: {which}"
+        rows.append(Row(f"{case.name}, of the read ceiling", 100 * ceiling / ours, "%", target, note=note))
+    if not settings.tiny:
+        rows += beside(prepared, ours)
+    prepared.close()
+    for row in rows:  # a time limit leaves what there is
+        print(f"  {row.case}: {row.value:.2f} {row.unit} {row.verdict} {row.note}", flush=True)
+    return rows
 
 
-def replays(pool: DevicePool, work: object, count: int) -> Sequence[float]:
-    """Microseconds of each replay, after one that warms up."""
-    graph = capture(pool.stream, work)  # type: ignore[arg-type]
-    pairs = [EventPair() for _ in range(count + 1)]
-    for pair in pairs:
-        pair.around(pool.stream, lambda: call("cuGraphLaunch", graph, pool.stream.handle))  # type: ignore[arg-type, attr-defined]
-    return [pair.microseconds() for pair in pairs][1:]
+def beside(prepared: Prepared, ours: float) -> list[Row]:
+    """A row of the best peer, with what each took or why there is no figure of it."""
+    try:
+        tensors = Tensors(prepared)
+    except ImportError:
+        return []
+    found: dict[str, float] = {}
+    words = []
+    for name, ready in peers(tensors):
+        try:
+            found[name] = median(tensors.replays(ready(), 6))
+            words.append(f"{name} {found[name]:.1f} us")
+        except Exception as error:  # whatever keeps a peer from running is a note, not the end of the run
+            words.append(f"{name}: {type(error).__name__} {str(error)[:120]!r}")
+    if not found:
+        return [Row(f"{prepared.case.name}, peers", 0.0, "", note="; ".join(words))] if words else []
+    best = min(found.values())
+    target = Target(1.0)
+    return [Row(f"{prepared.case.name}, of the best peer's time", ours / best, "x", target, note="; ".join(words))]
 
 
-def check(pool: DevicePool, piece: Halves, entries: npt.NDArray[np.int32], query: Halves, out: OnDevice) -> None:
-    """Raise RuntimeError unless the last sequence's last head has the right result for the last layer."""
-    layout = pool.layout
-    head = query.shape[0] - 1
-    found = np.zeros(out.shape, np.float16)
-    pool.stream.synchronize()
-    call("cuMemcpyDtoH", found.ctypes.data, out.address, found.nbytes)
-    parts = []
-    for part in ("k", "v"):
-        view = layout.part_view(layout.num_layers - 1, part, pool.num_blocks)
-        rows = (
-            view.offset + entries.astype(np.int64)[:, None] * view.strides[0] + np.arange(BLOCK_SIZE) * view.strides[1]
-        )
-        first = rows.reshape(-1) + (layout.num_kv_heads - 1) * view.strides[2]
-        parts.append(piece[(first[:, None] // 2 + np.arange(HEAD_DIM)) % piece.size].astype(np.float64))
-    scores = parts[0] @ query[head].astype(np.float64) / HEAD_DIM**0.5
-    weights = np.exp(scores - scores.max())
-    expected = weights / weights.sum() @ parts[1]
-    error = np.linalg.norm(found[-1, head] - expected) / np.linalg.norm(expected)
-    if not error < 2**-9:
-        raise RuntimeError(f"a result is {error:.1e} off: the times mean nothing")
-
-
-def fill(pool: DevicePool) -> Halves:
-    """Normal random numbers everywhere, one piece of them many times: zeros would be read faster. Returns the piece."""
-    piece = np.random.default_rng(2).standard_normal(1 << 22).astype(np.float16)
-    part = min(piece.nbytes, pool.nbytes)
-    pool.backend.upload(pool._buffer, 0, piece.view(np.uint8)[:part], pool.stream)
-    pool.stream.synchronize()
-    for start in range(part, pool.nbytes, part):
-        call("cuMemcpyDtoD", pool.base + start, pool.base, min(part, pool.nbytes - start))
-    return piece
-
-
-def uploaded(pool: DevicePool, array: np.ndarray) -> OnDevice:
-    """The array's content on the device; its memory lives as long as the process."""
-    buffer = pool.backend.allocate(array.nbytes)
-    pool.backend.upload(buffer, 0, np.ascontiguousarray(array).reshape(-1).view(np.uint8), pool.stream)
-    pool.stream.synchronize()
-    _KEPT.append(buffer)
-    return OnDevice(buffer.address, array.shape, array.dtype.str)
-
-
-_KEPT: list[object] = []
-BENCHMARK = Benchmark("decode-attention", "paged decode attention, one query token a sequence", run, in_process=False)
+BENCHMARK = Benchmark("decode-attention", "paged decode attention beside its ceiling and peers", run, in_process=False)

@@ -1,8 +1,4 @@
-"""Decode attention on a GPU against the definition in float64, on fresh inputs in poisoned memory.
-
-Tolerances are of a head's result by its norm: float32 1e-5; 16-bit formats half the distance of neighboring numbers,
-2^-8 and 2^-11, which is what rounding a result alone may cost.
-"""
+"""Decode attention on a GPU against the definition in float64, on fresh inputs in poisoned memory."""
 
 from __future__ import annotations
 
@@ -11,86 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.attention_batches import AttentionBatch, Raw, Span, error_of
+from memory.attention_batches import AttentionBatch, Rules, Span, error_of
 from memory.plans import plan
 from pagedkv import DevicePool
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.kernels.attention_shapes import pieces_for
+from pagedkv.kernels.attention_shapes import DecodeShape, shares_for
 from pagedkv.kv_layout import KVLayout
+
+from .attention_on_gpu import HEAD_DIMS, TOLERANCES, OnGpu, doubles, spans_of
 
 pytestmark = pytest.mark.gpu
 
-TOLERANCES = {"float32": 1e-5, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 FORMS = [(order, kv_layout) for order in ("block", "layer") for kv_layout in ("NHD", "HND")]
 
 
-def spans_of(block_size: int) -> list[Span]:
-    """The lengths at which something changes, a few with padding in front, and one of several pieces."""
-    lengths = [0, 1, block_size, block_size + 1, 15, 16, 17, 3 * block_size - 1, 900]
-    return [
-        *map(Span, lengths),
-        Span(40, 39),
-        Span(70, 5),
-        Span(64, 64),
-        Span(30, 31),
-        Span(2 * block_size, block_size),
-    ]
-
-
-class OnGpu:
-    """A batch in tensors on the GPU: queries and results cut out of larger tensors, results poisoned."""
-
-    def __init__(self, torch: Any, batch: AttentionBatch) -> None:
-        self.torch, self.batch = torch, batch
-        self.memory = torch.as_tensor(batch.memory, device="cuda")
-        self.pool = DevicePool(batch.layout, batch.blocks, device="cuda:0", memory=self.memory)
-        count, heads, dim = batch.queries.shape
-        self.queries = self._poisoned((count, heads + 3, dim))[:, 1 : heads + 1]
-        self.queries.copy_(self._tensor(batch.queries))
-        self._whole = self._poisoned((count, heads + 2, dim + 8))
-        self.out = self._whole[:, 1:-1, 4 : 4 + batch.layout.value_dim]
-        self.table, self.lengths, self.starts = (
-            torch.as_tensor(array, device="cuda") for array in (batch.table, batch.lengths, batch.starts)
-        )
-        torch.cuda.synchronize()
-
-    def run(self, **options: Any) -> Raw:
-        """The result; the margins around it are untouched."""
-        self.launch(**options)
-        self.torch.cuda.synchronize()
-        return self.result()
-
-    def launch(self, **options: Any) -> None:
-        self._whole.fill_(float("nan"))
-        self.torch.cuda.synchronize()
-        where = {} if "rows" in options else {"table": self.table}
-        given = {"starts": self.starts, "scales": self.batch.factors, **where, **options}
-        self.pool.decode_attention(self.batch.layer, self.queries, self.lengths, self.out, **given)
-
-    def result(self) -> Raw:
-        margins = self._whole.clone()
-        margins[:, 1:-1, 4 : 4 + self.batch.layout.value_dim] = float("nan")
-        assert bool(margins.isnan().all()), "written beside the result"
-        return self._raw(self.out.contiguous())
-
-    def error(self, **options: Any) -> float:
-        return error_of(self.run(**options), self.batch.dtype, self.batch.expected)
-
-    def _poisoned(self, shape: tuple[int, ...]) -> Any:
-        return self.torch.full(shape, float("nan"), dtype=getattr(self.torch, self.batch.dtype), device="cuda")
-
-    def _tensor(self, raw: Raw) -> Any:
-        if self.batch.dtype != "bfloat16":
-            return self.torch.as_tensor(raw, device="cuda")
-        return self.torch.as_tensor(raw.view(np.int16), device="cuda").view(self.torch.bfloat16)
-
-    def _raw(self, tensor: Any) -> Raw:
-        if self.batch.dtype != "bfloat16":
-            return np.asarray(tensor.cpu().numpy())
-        return np.asarray(tensor.view(self.torch.int16).cpu().numpy().view(np.uint16))
-
-
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("block_size", [8, 9, 16, 24, 32, 48, 100, 128, 256])
 def test_block_sizes_in_every_layout(torch: Any, head_dim: int, dtype: str, block_size: int) -> None:
@@ -100,7 +31,7 @@ def test_block_sizes_in_every_layout(torch: Any, head_dim: int, dtype: str, bloc
         assert on_gpu.error() < TOLERANCES[dtype], (order, kv_layout)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("ratio", range(1, 17))
 def test_ratios(torch: Any, head_dim: int, dtype: str, ratio: int) -> None:
@@ -109,29 +40,31 @@ def test_ratios(torch: Any, head_dim: int, dtype: str, ratio: int) -> None:
     assert on_gpu.error() < TOLERANCES[dtype]
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
-@pytest.mark.parametrize("stored", ["float8_e4m3fn", "float8_e5m2", "int8"])
-@pytest.mark.parametrize(
-    ("dtype", "scales", "ratio"), [("bfloat16", True, 5), ("float16", False, 8), ("float32", True, 1)]
-)
-def test_8_bit_layouts(torch: Any, head_dim: int, stored: str, dtype: str, scales: bool, ratio: int) -> None:
-    layout = KVLayout(2, 2, head_dim, stored, 12, kv_layout="HND", scales=scales)
-    on_gpu = OnGpu(torch, AttentionBatch(layout, spans_of(12), ratio, seed=ratio, dtype=dtype))
-    assert on_gpu.error() < TOLERANCES[dtype]
-
-
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("ratio", [1, 4, 16])
-def test_long_sequences_in_pieces_give_the_same_bits_every_time(torch: Any, dtype: str, ratio: int) -> None:
+def test_long_sequences_in_shares_give_the_same_bits_every_time(torch: Any, dtype: str, ratio: int) -> None:
     layout = KVLayout(1, 2, 128, dtype, 16)
-    batch = AttentionBatch(layout, [Span(20_000), Span(3), Span(7_777, 1_003), Span(0)], ratio, seed=ratio)
-    slots = 4 * torch.cuda.get_device_properties(0).multi_processor_count
-    assert pieces_for(4 * 2, 4 * 2 * ratio, batch.width * 16, slots) > 8
+    rules = Rules(2) if ratio == 4 else Rules()
+    spans = [Span(20_000), Span(3), Span(7_777, 1_003), Span(0), *[Span(n) for n in range(60, 70)], Span(3_000)]
+    batch = AttentionBatch(layout, spans, ratio, seed=ratio, rules=rules)
+    slots = torch.cuda.get_device_properties(0).multi_processor_count
+    shape = DecodeShape(128, ratio, 16, dtype, dtype, False, rules.tokens)
+    assert shares_for(shape, 2, len(spans), batch.width * 16, slots).most > 8
     on_gpu = OnGpu(torch, batch)
     first = on_gpu.run()
     assert error_of(first, dtype, batch.expected) < TOLERANCES[dtype]
     for _ in range(20):
         assert np.array_equal(on_gpu.run(), first)
+
+
+@pytest.mark.parametrize("count", [127, 129, 700])
+def test_many_sequences_of_any_length(torch: Any, count: int) -> None:
+    """Fewer, and more, than a CTA has threads to look at lengths."""
+    lengths = np.random.default_rng(count).integers(0, 200, count).tolist()
+    lengths[count // 2] = 5_000
+    batch = AttentionBatch(KVLayout(1, 1, 64, "bfloat16", 16), [Span(n) for n in lengths], 4, seed=count)
+    on_gpu = OnGpu(torch, batch)
+    assert on_gpu.error() < TOLERANCES["bfloat16"]
 
 
 def test_two_streams_at_a_time(torch: Any) -> None:
@@ -175,7 +108,7 @@ def test_blocks_outside_the_pool_are_left_out(torch: Any) -> None:
             for hole in (-1, batch.blocks, 2**31 - 1, -(2**31)):
                 on_gpu.table[0, 2] = hole
                 found = on_gpu.run()
-                assert error_of(found, dtype, _doubles(wanted, dtype)) < 2 * TOLERANCES[dtype], (dtype, hole)
+                assert error_of(found, dtype, doubles(wanted, dtype)) < 2 * TOLERANCES[dtype], (dtype, hole)
             on_gpu.table.fill_(-1)
             assert not on_gpu.run().any()
 
@@ -268,9 +201,11 @@ def test_blocks_beyond_4_gib(torch: Any) -> None:
 def test_shapes_without_a_kernel_are_refused(torch: Any) -> None:
     cases = [(KVLayout(1, 1, 96, "float16", 16), 1), (KVLayout(1, 1, 128, "float16", 16), 20)]
     cases.append((KVLayout(1, 1, 128, "float16", 16, v_head_dim=64), 1))
+    cases.append((KVLayout(1, 1, 64, "float16", 16), 1))
     for layout, ratio in cases:
-        on_gpu = OnGpu(torch, AttentionBatch(layout, [Span(4)], ratio, seed=9))
-        with pytest.raises(InvalidArgumentError, match=r"head size 64 or 128.* 1 to 16 query heads"):
+        rules = Rules(5) if (layout.head_dim, ratio) == (64, 1) else Rules()
+        on_gpu = OnGpu(torch, AttentionBatch(layout, [Span(4)], ratio, seed=9, rules=rules))
+        with pytest.raises(InvalidArgumentError, match=r"head size 64, 128, 256.* 1 to 16 query heads"):
             on_gpu.launch()
         torch.cuda.synchronize()
         assert bool(on_gpu.out.isnan().all())
@@ -286,9 +221,3 @@ def test_tensors_of_another_device_are_refused(torch: Any) -> None:
             on_gpu.launch()
         setattr(on_gpu, name, kept)
     assert on_gpu.error() < TOLERANCES["float16"]
-
-
-def _doubles(raw: Raw, dtype: str) -> Any:
-    from pagedkv.kernels.number_formats import to_float32
-
-    return to_float32(raw, dtype).astype(np.float64)

@@ -71,15 +71,19 @@ class Launches:
         return len(self.allocated) << 40
 
     def get(self, name: str, types: Sequence[Any], **macros: int) -> SimpleNamespace:
-        def launch(grid: tuple[int, int, int], threads: int, stream: object, *values: Any) -> None:
+        def launch(grid: tuple[int, int, int], threads: int, stream: object, *values: Any, shared: int = 0) -> None:
             for kind, value in zip(types, values, strict=True):
                 if isinstance(value, np.ndarray):
                     assert ctypes.sizeof(kind) == value.nbytes
                 else:
                     kind(value)
+            assert shared == macros.get("SHARED", 0)
             self.launched.append((name, macros, grid, values))
 
-        return SimpleNamespace(launch=launch)
+        def reserve(shared: int) -> None:
+            assert 0 < shared < 227 << 10
+
+        return SimpleNamespace(launch=launch, reserve=reserve)
 
 
 def _read(address: int, dtype: str) -> Any:
@@ -89,23 +93,30 @@ def _read(address: int, dtype: str) -> Any:
 
 
 def carry_out(launch: Launch) -> None:
-    """Every CTA of a launch in one piece, from its argument alone, one head and token at a time."""
+    """All shares of a launch at once, from its argument alone, one head and token at a time."""
     _, macros, grid, (argument,) = launch
     fields = declared_fields()
     kinds = {"Q": "u8", "q": "i8", "d": "f8"}
     values = np.frombuffer(argument.tobytes(), [(name, kinds[code]) for name, code in fields])
     b = SimpleNamespace(**{name: values[name][0].item() for name, _ in fields})
     dim, query_format, stored_format = macros["HEAD_DIM"], _FORMATS[macros["QUERY"]], _FORMATS[macros["STORED"]]
-    assert grid[1:] == (1, -(-b.group // macros["HEADS"]))
+    assert grid[0] == b.kv_heads
+    assert 1 <= b.at_a_time <= grid[1]
+    assert b.group * b.tokens <= grid[2] * macros["COLUMNS"] * macros.get("GROUPS", 1)
+    cap = b.cap if macros["CAP"] else 0
 
     def vector(address: int, dtype: str) -> Numbers:
         size = DTYPES[dtype].itemsize
         return np.concatenate([to_float32(_read(address + size * d, dtype), dtype) for d in range(dim)]).astype(float)
 
-    for i, kv_head in np.ndindex(grid[0] // b.kv_heads, b.kv_heads):
+    for i, j, kv_head in np.ndindex(b.count, b.tokens, b.kv_heads):
         row = int(_read(b.rows + 4 * i, "int32")[0]) if b.rows else i
-        end = min(int(_read(b.lengths + 4 * i, "int32")[0]), b.width * b.block_size)
+        length = int(_read(b.lengths + 4 * i, "int32")[0])
+        own = length - (b.tokens - 1 - j)
+        end = min(own if b.causal else length, b.width * b.block_size)
         start = int(_read(b.starts + 4 * i, "int32")[0]) if b.starts else 0
+        if b.window:
+            start = max(start, own - b.window)
         keys, found = [], []
         for position in range(start, end if 0 <= row < b.table_rows else 0):
             column = position * b.magic >> b.shift
@@ -120,8 +131,11 @@ def carry_out(launch: Launch) -> None:
             found.append(vector(b.v + at, stored_format) * scales[1])
         for head in range(kv_head * b.group, (kv_head + 1) * b.group):
             size = DTYPES[query_format].itemsize
-            query = vector(b.queries + size * (i * b.query_stride + head * b.query_head_stride), query_format)
-            weights = np.exp2(np.array([key @ query * b.score_scale for key in keys]))
+            place = i * b.query_stride + j * b.query_token_stride + head * b.query_head_stride
+            query = vector(b.queries + size * place, query_format)
+            scores = np.array([key @ query * b.score_scale for key in keys])
+            weights = np.exp2(cap * np.tanh(scores) if cap else scores)
             result = weights @ np.array(found) / weights.sum() * b.value_scale if keys else np.zeros(dim)
             raw = from_float32(result.astype(np.float32), query_format).tobytes()
-            ctypes.memmove(b.out + size * (i * b.out_stride + head * b.out_head_stride), raw, len(raw))
+            target = i * b.out_stride + j * b.out_token_stride + head * b.out_head_stride
+            ctypes.memmove(b.out + size * target, raw, len(raw))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.attention_batches import AttentionBatch, Span, error_of
+from memory.attention_batches import AttentionBatch, Rules, Span, error_of
 from pagedkv import BackendError, InvalidArgumentError
 from pagedkv.backends.cuda_attention import _BATCH
 from pagedkv.backends.cuda_kernels import CudaKernels
@@ -35,15 +35,15 @@ class Side:
         self.stream = CudaStream(launches, foreign=stream)  # type: ignore[arg-type]
         extents = batch.layout.extents(batch.blocks)
         self.memory = PoolMemory(HostBuffer(batch.memory), batch.layout, batch.blocks, extents)
-        shape = (len(batch.spans), batch.queries.shape[1] + 2, batch.layout.value_dim)
+        shape = (len(batch.spans), batch.rules.tokens, batch.queries.shape[-2] + 2, batch.layout.value_dim)
         self.wide = np.full(shape, 9, batch.queries.dtype)
-        self.out = self.wide[:, 1:-1]
+        self.out = self.wide[:, :, 1:-1]
 
     def decode_batch(self, **changed: Any) -> DecodeBatch:
         batch = self.batch
         given = {
             "layer": batch.layer,
-            "queries": _place(batch.queries, batch.dtype),
+            "queries": _place(batch.queries.reshape(self.out.shape), batch.dtype),
             "table": _place(batch.table, "int32"),
             "rows": None,
             "lengths": _place(batch.lengths, "int32"),
@@ -52,8 +52,15 @@ class Side:
             "softmax_scale": batch.layout.head_dim**-0.5,
             "k_scale": batch.factors[0],
             "v_scale": batch.factors[1],
+            "causal": batch.rules.causal,
+            "window": batch.rules.window or 0,
+            "softcap": batch.rules.softcap or 0.0,
         }
         return DecodeBatch(**{**given, **changed})
+
+    def found(self) -> Numbers:
+        """The results as `batch.expected` has them."""
+        return self.out.reshape(self.batch.expected.shape)
 
     def run(self, **changed: Any) -> None:
         self.kernels.decode_attention(self.memory, self.decode_batch(**changed), self.stream)
@@ -76,15 +83,15 @@ def test_the_kernels_and_the_backend_mean_the_same_argument() -> None:
 )
 def test_every_address_and_stride(order: Any, kv_layout: Any, stored: str, dtype: str | None, scales: bool) -> None:
     layout = KVLayout(2, 2, 64, stored, 6, order, kv_layout, scales=scales)
-    batch = AttentionBatch(layout, [Span(0), Span(1), Span(9, 2), Span(6)], 3, seed=2, dtype=dtype)
-    side = Side(batch, Launches())
-    side.run()
-    assert [name for name, *_ in side.launches.launched] == [
-        "decode_tensor" if stored == "bfloat16" else "decode_attention"
-    ]
-    carry_out(side.launches.launched[0])
-    assert error_of(side.out, batch.dtype, batch.expected) < 2.0**-8
-    assert (side.wide[:, [0, -1]] == 9).all()
+    for rules in (Rules(), Rules(3, softcap=2.0), Rules(2, causal=False, window=4)):
+        batch = AttentionBatch(layout, [Span(0), Span(1), Span(9, 2), Span(6)], 3, seed=2, dtype=dtype, rules=rules)
+        side = Side(batch, Launches())
+        side.run()
+        kernel = "decode_attention" if "float32" in (stored, dtype) else "decode_tensor"
+        assert side.launches.launched[0][0] == kernel
+        carry_out(side.launches.launched[0])
+        assert error_of(side.found(), batch.dtype, batch.expected) < 2.0**-8
+        assert (side.wide[:, :, [0, -1]] == 9).all()
 
 
 def test_rows_of_the_pools_tables_and_no_starts() -> None:
@@ -96,10 +103,10 @@ def test_rows_of_the_pools_tables_and_no_starts() -> None:
     side = Side(batch, Launches())
     side.run(table=tables, rows=_place(rows, "int32"), starts=None)
     carry_out(side.launches.launched[0])
-    assert error_of(side.out, "float32", batch.expected) < 1e-6
+    assert error_of(side.found(), "float32", batch.expected) < 1e-6
 
 
-def test_pieces_are_merged_and_a_stream_keeps_its_workspace() -> None:
+def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
     launches = Launches(processors=132)
     side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000), Span(10)], 4, seed=4), launches)
     for stream, workspace in ((1, 1 << 40), (1, 1 << 40), (2, 2 << 40), (1, 1 << 40)):
@@ -107,12 +114,16 @@ def test_pieces_are_merged_and_a_stream_keeps_its_workspace() -> None:
         side.stream = CudaStream(launches, foreign=stream)  # type: ignore[arg-type]
         side.run()
         (_, _, grid, (argument,)), (name, _, merge_grid, values) = launches.launched
-        assert (name, merge_grid) == ("decode_merge", (2 * 8, 1, 1))
-        assert grid[0] == 4
+        assert grid[0] == 2
         assert grid[1] > 1
-        assert argument[-2:].tolist() == list(values[:2])
-        assert values[0] == workspace
-        assert values[2:4] == (grid[1], 8)
+        assert (name, merge_grid) == ("decode_merge", (2, grid[1], 1))
+        assert values[0].tolist() == argument.tolist()
+        sums, weights, marks = argument[-3:].tolist()
+        assert marks == workspace
+        assert sums - marks >= 8 * grid[1]
+        lines = 2 * grid[1] * 8
+        assert weights - sums == lines * 64 * 4
+        assert weights + lines * 8 <= workspace + WORKSPACE_BYTES
     assert launches.allocated == [WORKSPACE_BYTES] * 2
 
 
@@ -124,7 +135,7 @@ def test_the_per_thread_stream_is_another_one_in_each_thread() -> None:
     thread.start()
     thread.join()
     side.run()
-    assert [values[0] for name, _, _, values in launches.launched if name == "decode_merge"] == [
+    assert [int(values[0][-1]) for name, _, _, values in launches.launched if name == "decode_merge"] == [
         1 << 40,
         2 << 40,
         1 << 40,
@@ -150,7 +161,7 @@ def test_too_little_memory_for_pieces_is_found_out_before_anything_is_launched()
 )
 def test_a_shape_without_a_kernel_is_refused_before_anything_is_launched(layout: KVLayout, ratio: int) -> None:
     side = Side(AttentionBatch(layout, [Span(3)], ratio, seed=6, dtype="float16"), Launches())
-    with pytest.raises(InvalidArgumentError, match="head size 64 or 128"):
+    with pytest.raises(InvalidArgumentError, match="head size 64, 128, 256"):
         side.kernels.prepare_attention(side.memory, side.decode_batch(), side.stream)
     assert not side.launches.launched
 

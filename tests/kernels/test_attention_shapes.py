@@ -1,6 +1,8 @@
-"""Which kernel of decode attention is launched, and into how many pieces a sequence is cut."""
+"""Which kernel of decode attention is launched, and into how many shares a batch is cut."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -8,14 +10,17 @@ from hypothesis import strategies as st
 
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels.attention_shapes import (
-    MOST_LINES,
-    SMALLEST_PIECE,
+    HEAD_DIMS,
+    MARKS_BYTES,
+    SMALLEST_SHARE,
+    WORKSPACE_BYTES,
     DecodeShape,
     check_decode_shape,
     decode_variant,
     division,
-    pieces_for,
+    shares_for,
 )
+from pagedkv.kernels.attention_tensor import TensorShape, tensor_variant
 
 H200_SLOTS = 132 * 3
 
@@ -29,32 +34,35 @@ def test_division_is_exact_and_fits_64_bits(block_size: int, position: int) -> N
         assert number * magic >> shift == number // block_size
 
 
-@given(st.integers(1, 5000), st.integers(1, 16), st.integers(0, 2**21), st.integers(1, 2000))
-def test_pieces_fit_the_workspace_and_the_table(items: int, ratio: int, tokens: int, slots: int) -> None:
-    pieces = pieces_for(items, items * ratio, tokens, slots)
-    assert pieces >= 1
-    if pieces > 1:
-        assert pieces * items * ratio <= MOST_LINES
-        assert (pieces - 1) * SMALLEST_PIECE < tokens
+def _shape(ratio: int, tokens: int = 1, head_dim: int = 128) -> DecodeShape:
+    return DecodeShape(head_dim, ratio, 16, "bfloat16", "bfloat16", False, tokens)
+
+
+@given(st.integers(1, 5000), st.integers(1, 64), st.integers(0, 2**21), st.integers(1, 2000))
+def test_shares_fit_the_workspace_and_the_tokens(sequences: int, kv_heads: int, tokens: int, slots: int) -> None:
+    for head_dim, ratio, drafts in product(HEAD_DIMS, (1, 5, 16), (1, 4)):
+        shape = _shape(ratio, drafts, head_dim)
+        found = shares_for(shape, kv_heads, sequences, tokens, slots)
+        shares = found.most
+        assert 1 <= found.at_a_time <= shares <= 65535
+        if shares > 1:
+            lines = 2 * shares * kv_heads * ratio * drafts
+            assert MARKS_BYTES + lines * (head_dim + 2) * 4 <= WORKSPACE_BYTES
+            assert (shares - 1) * SMALLEST_SHARE * 64 < sequences * (tokens + 63)
 
 
 @pytest.mark.parametrize(
-    ("items", "tokens"), [(64 * 8, 4096), (256 * 8, 2048), (8 * 8, 32768), (1 * 8, 131072), (64 * 32, 4096), (1, 8192)]
+    ("sequences", "tokens", "kv_heads"), [(64, 4096, 8), (256, 2048, 8), (8, 32768, 8), (1, 131072, 8), (64, 4096, 32)]
 )
-def test_the_last_round_is_nearly_full(items: int, tokens: int) -> None:
-    """Or as full as pieces of at least the smallest size make it."""
-    pieces = pieces_for(items, items * 4, tokens, H200_SLOTS)
-    rounds = -(-items * pieces // H200_SLOTS)
-    assert items * pieces >= 0.95 * rounds * H200_SLOTS or pieces == tokens // SMALLEST_PIECE
-
-
-def test_a_long_table_is_cut_however_many_sequences_there_are() -> None:
-    assert pieces_for(1000, 4000, 131_072, H200_SLOTS) == MOST_LINES // 4000
-    assert pieces_for(1000, 40_000, 131_072, H200_SLOTS) == 1
+def test_every_slot_has_work_and_the_last_round_is_nearly_full(sequences: int, tokens: int, kv_heads: int) -> None:
+    found = shares_for(_shape(4), kv_heads, sequences, tokens, H200_SLOTS)
+    for ctas in (found.at_a_time * kv_heads, found.most * kv_heads):
+        rounds = -(-ctas // H200_SLOTS)
+        assert ctas >= 0.95 * rounds * H200_SLOTS
 
 
 def test_short_sequences_stay_whole() -> None:
-    assert pieces_for(8, 32, SMALLEST_PIECE, H200_SLOTS) == 1
+    assert shares_for(_shape(4), 8, 1, SMALLEST_SHARE * 64, H200_SLOTS).most == 1
 
 
 @pytest.mark.parametrize(
@@ -64,23 +72,56 @@ def test_short_sequences_stay_whole() -> None:
         (DecodeShape(64, 16, 8, "float16", "float16", False), (10, 0), "decode_tensor"),
         (DecodeShape(128, 4, 16, "float16", "float16", False), (7, 5), "decode_attention"),
         (DecodeShape(128, 4, 16, "float32", "float32", False), (9, 0), "decode_attention"),
-        (DecodeShape(128, 4, 16, "float16", "int8", True), (9, 0), "decode_attention"),
+        (DecodeShape(128, 4, 16, "float16", "int8", True), (9, 0), "decode_tensor"),
+        (DecodeShape(128, 4, 16, "bfloat16", "float8_e4m3fn", False), (8, 0), "decode_tensor"),
+        (DecodeShape(128, 4, 16, "float32", "float8_e4m3fn", True), (9, 0), "decode_attention"),
+        (DecodeShape(256, 4, 16, "bfloat16", "bfloat16", False), (9, 0), "decode_tensor"),
+        (DecodeShape(256, 4, 24, "bfloat16", "bfloat16", False), (9, 0), "decode_tensor"),
+        (DecodeShape(256, 4, 24, "bfloat16", "bfloat16", False), (8, 0), "decode_attention"),
     ],
 )
-def test_tensor_cores_take_16_bits(shape: DecodeShape, capability: tuple[int, int], kernel: str) -> None:
+def test_tensor_cores_take_16_and_8_bits(shape: DecodeShape, capability: tuple[int, int], kernel: str) -> None:
     assert decode_variant(shape, capability).kernel == kernel
 
 
-@given(st.integers(1, 16), st.sampled_from(["float32", "bfloat16"]))
-def test_every_query_head_has_a_cta(ratio: int, dtype: str) -> None:
-    variant = decode_variant(DecodeShape(64, ratio, 16, dtype, dtype, False), (9, 0))
-    assert variant.macros["HEADS"] * variant.head_groups >= ratio
-    assert variant.macros["HEADS"] * (variant.head_groups - 1) < ratio
+@given(st.integers(1, 16), st.integers(1, 4), st.sampled_from(HEAD_DIMS), st.sampled_from(["float32", "bfloat16"]))
+def test_every_query_has_a_cta(ratio: int, tokens: int, head_dim: int, dtype: str) -> None:
+    variant = decode_variant(DecodeShape(head_dim, ratio, 16, dtype, dtype, False, tokens), (9, 0))
+    columns = variant.macros["COLUMNS"] * variant.macros.get("GROUPS", 1)
+    assert columns * variant.column_groups >= ratio * tokens
+    assert columns * (variant.column_groups - 1) < ratio * tokens
 
 
-@pytest.mark.parametrize(("head_dim", "v_head_dim", "ratio"), [(96, 96, 1), (128, 64, 1), (128, 128, 17), (64, 64, 0)])
-def test_a_shape_without_a_kernel_is_an_error_that_lists_what_there_is(
-    head_dim: int, v_head_dim: int, ratio: int
+@given(
+    st.sampled_from(HEAD_DIMS),
+    st.integers(1, 64),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([8, 9, 10]),
+)
+def test_the_ctas_of_a_variant_fit_an_sm(
+    head_dim: int, columns: int, small: bool, drafts: bool, whole: bool, major: int
 ) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"head size 64 or 128, .* 1 to 16 query heads a KV head"):
-        check_decode_shape(DecodeShape(head_dim, ratio, 16, "float16", "float16", False), v_head_dim)
+    shape = TensorShape(head_dim, columns, small, small, drafts, whole)
+    variant = tensor_variant(shape, (major, 0))
+    if variant is None:
+        assert (head_dim, whole, major) == (256, False, 8)
+        return
+    macros = variant.macros
+    assert variant.columns == macros["COLUMNS"] * macros["GROUPS"]
+    assert bool(variant.shared) == bool(macros["STAGES"])
+    assert not variant.shared or major >= 9
+    # 1 KiB of each CTA's is the system's, some of it what all kernels have.
+    assert macros["CTAS"] * (variant.shared + 2048) <= 228 * 1024
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "v_head_dim", "ratio", "tokens"),
+    [(96, 96, 1, 1), (128, 64, 1, 1), (128, 128, 17, 1), (64, 64, 0, 1), (64, 64, 1, 5), (64, 64, 1, 0)],
+)
+def test_a_shape_without_a_kernel_is_an_error_that_lists_what_there_is(
+    head_dim: int, v_head_dim: int, ratio: int, tokens: int
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"64, 128, 256, .* 1 to 16 query heads .* 1 to 4 query tokens"):
+        check_decode_shape(DecodeShape(head_dim, ratio, 16, "float16", "float16", False, tokens), v_head_dim)

@@ -28,16 +28,50 @@ class Span:
     start: int = 0
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Query tokens a sequence, what each of them sees, and what becomes of scores."""
+
+    tokens: int = 1
+    causal: bool = True
+    window: int | None = None
+    softcap: float | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As decode_attention takes them."""
+        return {"causal": self.causal, "window": self.window, "softcap": self.softcap}
+
+    def seen(self, span: Span) -> list[range]:
+        """The positions that each query sees, by the words of decode_attention."""
+        places = [span.length - self.tokens + j for j in range(self.tokens)]
+        ends = [place + 1 if self.causal else span.length for place in places]
+        firsts = [span.start if self.window is None else max(span.start, p - self.window + 1) for p in places]
+        return [range(max(first, 0), max(end, 0)) for first, end in zip(firsts, ends, strict=True)]
+
+
+PLAIN = Rules()
+
+
 class AttentionBatch:
     """A batch over one layer: `memory` (uint8, the pool's bytes), `table`, `lengths`, `starts`, `queries`, `expected`.
 
     `blocks` blocks of `layout`; the table is `spare` columns wider than the longest sequence needs. dtype: of queries.
+    With one query token a sequence `queries` and `expected` have no dimension of tokens.
     """
 
     def __init__(
-        self, layout: KVLayout, spans: list[Span], ratio: int, *, seed: int, dtype: str | None = None, spare: int = 2
+        self,
+        layout: KVLayout,
+        spans: list[Span],
+        ratio: int,
+        *,
+        seed: int,
+        dtype: str | None = None,
+        spare: int = 2,
+        rules: Rules = PLAIN,
     ) -> None:
-        self.layout, self.spans, self.ratio = layout, spans, ratio
+        self.layout, self.spans, self.ratio, self.rules = layout, spans, ratio, rules
         self.dtype = dtype or layout.dtype
         # Of 8-bit layouts without scales of their own: what stored numbers are multiplied by.
         eight_bits = layout.element.itemsize == 1 and not layout.scales
@@ -56,8 +90,10 @@ class AttentionBatch:
             row[:count] = [next(free) for _ in range(count)]
         self.lengths = np.array([span.length for span in spans], np.int32)
         self.starts = np.array([span.start for span in spans], np.int32)
-        self.queries = self._numbers((len(spans), layout.num_kv_heads * ratio, layout.head_dim), self.dtype)
-        self.expected = np.zeros((*self.queries.shape[:2], layout.value_dim))
+        tokens = () if rules.tokens == 1 else (rules.tokens,)
+        heads = layout.num_kv_heads * ratio
+        self.queries = self._numbers((len(spans), *tokens, heads, layout.head_dim), self.dtype)
+        self.expected = np.zeros((*self.queries.shape[:-1], layout.value_dim))
         for i, span in enumerate(spans):
             self._fill(i, span)
 
@@ -80,17 +116,28 @@ class AttentionBatch:
         return numbers.reshape(blocks, kind.heads, layout.block_size, kind.dim).swapaxes(1, 2)
 
     def _fill(self, i: int, span: Span) -> None:
-        positions = np.arange(span.start, span.length)
+        seen = self.rules.seen(span)
+        positions = np.array(sorted({position for some in seen for position in some}), np.int64)
         if not len(positions):
             return
         blocks, offsets = self.table[i][positions // self.layout.block_size], positions % self.layout.block_size
         parts = (self._written(part, blocks, offsets) for part in ("k", "v"))
         k, v = (numbers * factor for numbers, factor in zip(parts, self.factors, strict=True))
-        queries = to_float32(self.queries[i], self.dtype).astype(np.float64)
-        for head, query in enumerate(queries):
-            scores = k[:, head // self.ratio] @ query / np.sqrt(len(query))
-            weights = np.exp(scores - scores.max())
-            self.expected[i, head] = weights / weights.sum() @ v[:, head // self.ratio]
+        queries = to_float32(self.queries[i], self.dtype).astype(np.float64).reshape(len(seen), -1, k.shape[2])
+        expected = self.expected[i].reshape(len(seen), -1, v.shape[2])
+        for some, of_token, result in zip(seen, queries, expected, strict=True):
+            chosen = np.isin(positions, some)
+            for head, query in enumerate(of_token):
+                if chosen.any():
+                    result[head] = self._attend(query, k[chosen, head // self.ratio], v[chosen, head // self.ratio])
+
+    def _attend(self, query: Doubles, k: Doubles, v: Doubles) -> Doubles:
+        scores = k @ query / np.sqrt(len(query))
+        if self.rules.softcap is not None:
+            scores = self.rules.softcap * np.tanh(scores / self.rules.softcap)
+        weights = np.exp(scores - scores.max())
+        found: Doubles = weights / weights.sum() @ v
+        return found
 
     def _written(self, part: str, blocks: Raw, offsets: Raw) -> Doubles:
         """Random numbers in the places of tokens; what they mean, [tokens, heads, dim]."""
@@ -121,9 +168,9 @@ def error_of(found: Raw, dtype: str, expected: Doubles) -> float:
     got = to_float32(found, dtype).astype(np.float64)
     if not np.isfinite(got).all():
         return float("inf")
-    empty = ~expected.any(axis=2)
+    empty = ~expected.any(axis=-1)
     if got[empty].any():
         return float("inf")
-    norms = np.linalg.norm(expected, axis=2)
-    differences = np.linalg.norm(got - expected, axis=2)
+    norms = np.linalg.norm(expected, axis=-1)
+    differences = np.linalg.norm(got - expected, axis=-1)
     return float((differences[~empty] / norms[~empty]).max(initial=0))

@@ -1,13 +1,12 @@
 """Decode attention, on a GPU. See `kernels.KVKernels`.
 
-One launch, or two where sequences are cut into pieces: the second merges what the first left in a workspace. Each
+One launch, or two where a batch is cut into shares: the second merges what the first left in a workspace. Each
 stream has a workspace of its own, made at its first use and never freed while the process lives, so neither later calls
 nor graphs allocate. A graph uses that of the stream it was captured on: graphs of one stream run one after another.
 """
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import threading
 from dataclasses import dataclass
@@ -17,30 +16,30 @@ from math import e, log2
 import numpy as np
 
 from pagedkv.backends.cuda_driver import Driver
-from pagedkv.backends.cuda_launch import POINTER, U32, U64, KernelStore, LoadedKernel
+from pagedkv.backends.cuda_launch import U64, KernelStore, LoadedKernel
 from pagedkv.backends.cuda_memory import CudaBuffer, allocate
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
 from pagedkv.kernels import DecodeBatch, PoolMemory, TableMemory
 from pagedkv.kernels.attention_shapes import (
-    MOST_LINES,
-    SMALLEST_PIECE,
+    MARKS_BYTES,
+    SMALLEST_SHARE,
     THREADS,
     WORKSPACE_BYTES,
     DecodeShape,
+    DecodeVariant,
+    Shares,
     check_decode_shape,
     decode_variant,
     division,
-    pieces_for,
+    shares_for,
 )
 from pagedkv.kv_layout import KVLayout
 from pagedkv.streams import Stream
 
-_BATCH = struct.Struct("4Q6Q4QQ2qQ2qQq2Q3Q3Q2d2Q")  # batch_t of decode_pieces.cuh
+_BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q8Q3d3Q")  # batch_t of decode_pieces.cuh
 _KERNEL = (U64 * (_BATCH.size // 8),)
-_I64 = ctypes.c_int64
 # CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
 _PER_THREAD = 2
-_MERGE = (POINTER, POINTER, U32, U32, POINTER, _I64, _I64, ctypes.c_float)
 
 
 class CudaAttention:
@@ -65,8 +64,8 @@ class _Plan:
     """What one launch needs, loaded and allocated."""
 
     kernel: LoadedKernel
-    head_groups: int
-    pieces: int = 1
+    variant: DecodeVariant
+    shares: Shares
     merge: LoadedKernel | None = None
     workspace: int = 0
 
@@ -86,52 +85,55 @@ class _Decode:
         """The plan of a launch. Raises InvalidArgumentError for a shape without a kernel."""
         layout = memory.layout
         assert isinstance(layout, KVLayout)
-        count, heads, dim = batch.queries.shape
         table = batch.table
         width = table.width if isinstance(table, TableMemory) else table.shape[1]
         owner = (stream.handle, threading.get_ident() if stream.handle == _PER_THREAD else 0)
-        key = (layout, count, heads, batch.queries.dtype, width, owner)
+        capped = batch.softcap > 0
+        key = (layout, batch.queries.shape, batch.queries.dtype, capped, width, owner)
         with self._lock:
             if (plan := self._plans.get(key)) is None:
+                count, tokens, heads, dim = batch.queries.shape
+                formats = (batch.queries.dtype, layout.dtype, layout.scales)
                 ratio = heads // layout.num_kv_heads
-                shape = DecodeShape(dim, ratio, layout.block_size, batch.queries.dtype, layout.dtype, layout.scales)
+                shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped)
                 check_decode_shape(shape, layout.value_dim)
-                plan = self._plans[key] = self._plan(shape, (count, heads, width), layout.num_kv_heads, owner)
+                plan = self._plans[key] = self._plan(shape, layout.num_kv_heads, (count, width), owner)
             return plan
 
     def run(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> None:
         plan = self.prepared(memory, batch, stream)
-        count, heads, dim = batch.queries.shape
+        count, tokens, heads, dim = batch.queries.shape
         if not count:
             return
         layout = memory.layout
         assert isinstance(layout, KVLayout)
-        weights = plan.workspace + MOST_LINES * dim * 4
-        argument = np.frombuffer(_packed(memory, batch, (plan.workspace, weights)), np.uint64)
+        shares, variant = plan.shares, plan.variant
+        lines = 2 * shares.most * tokens * heads
+        sums = plan.workspace + MARKS_BYTES
+        workspace = (sums, sums + lines * dim * 4, plan.workspace) if plan.merge else (0, 0, 0)
+        argument = np.frombuffer(_packed(memory, batch, shares, workspace), np.uint64)
         with self._driver.current():
-            plan.kernel.launch((count * layout.num_kv_heads, plan.pieces, plan.head_groups), THREADS, stream, argument)
+            grid = (layout.num_kv_heads, shares.most, variant.column_groups)
+            plan.kernel.launch(grid, THREADS, stream, argument, shared=variant.shared)
             if plan.merge is not None:
-                out = batch.out
-                where = (out.address, *out.strides[:2], batch.v_scale)
-                plan.merge.launch(
-                    (count * heads, 1, 1), dim, stream, plan.workspace, weights, plan.pieces, heads, *where
-                )
+                plan.merge.launch((layout.num_kv_heads, shares.most, 1), THREADS, stream, argument)
 
-    def _plan(self, shape: DecodeShape, sizes: tuple[int, int, int], kv_heads: int, owner: tuple[int, int]) -> _Plan:
-        count, heads, width = sizes
+    def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
+        count, width = sizes
         variant = decode_variant(shape, self._capability)
-        slots = self._processors * variant.ctas
-        items, tokens = count * kv_heads * variant.head_groups, width * shape.block_size
-        pieces = pieces_for(items, count * heads, tokens, slots) if count else 1
+        slots = self._processors * variant.ctas // variant.column_groups
+        shares = shares_for(shape, kv_heads, count, width * shape.block_size, slots)
         with self._driver.current(), _Unchecked(self._driver):
             kernel = self._store.get(variant.kernel, _KERNEL, **variant.macros)
-            if pieces == 1:
-                return _Plan(kernel, variant.head_groups)
+            if variant.shared:
+                kernel.reserve(variant.shared)
+            if shares.most == 1:
+                return _Plan(kernel, variant, shares)
             macros = {name: variant.macros[name] for name in ("HEAD_DIM", "QUERY")}
-            merge = self._store.get("decode_merge", _MERGE, **macros)
+            merge = self._store.get("decode_merge", _KERNEL, **macros)
             if owner not in self._workspaces:
                 self._workspaces[owner] = allocate(self._driver, WORKSPACE_BYTES)
-            return _Plan(kernel, variant.head_groups, pieces, merge, self._workspaces[owner].address)
+            return _Plan(kernel, variant, shares, merge, self._workspaces[owner].address)
 
 
 class _Unchecked:
@@ -148,7 +150,7 @@ class _Unchecked:
         self._driver.call("cuThreadExchangeStreamCaptureMode", self._mode)
 
 
-def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int]) -> bytes:
+def _packed(memory: PoolMemory, batch: DecodeBatch, shares: Shares, workspace: tuple[int, int, int]) -> bytes:
     layout = memory.layout
     assert isinstance(layout, KVLayout)
     table, queries, out = batch.table, batch.queries, batch.out
@@ -165,16 +167,21 @@ def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int]) 
         layout.block_size,
         *division(layout.block_size),
         queries.address,
-        *queries.strides[:2],
+        *queries.strides[:3],
         out.address,
-        *out.strides[:2],
+        *out.strides[:3],
         *cells,
         *(0 if place is None else place.address for place in numbers),
+        *queries.shape[:2],
         layout.num_kv_heads,
-        queries.shape[1] // layout.num_kv_heads,
-        SMALLEST_PIECE,
-        batch.softmax_scale * batch.k_scale * log2(e),
+        queries.shape[2] // layout.num_kv_heads,
+        batch.causal,
+        batch.window,
+        SMALLEST_SHARE,
+        shares.at_a_time,
+        batch.softmax_scale * batch.k_scale * (1 / batch.softcap if batch.softcap else log2(e)),
         batch.v_scale,
+        batch.softcap * log2(e),
         *workspace,
     )
 

@@ -37,8 +37,10 @@ class LoadedKernel:
         self._address = ctypes.addressof(self._pointers)
         self._lock = threading.Lock()
 
-    def launch(self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[Any]) -> None:
-        """Put the kernel on `stream`. `arguments` match the types given at loading."""
+    def launch(
+        self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[Any], shared: int = 0
+    ) -> None:
+        """Put the kernel on `stream`. `arguments` match the types given at loading; shared: bytes, see reserve."""
         with self._lock:
             for value, argument in zip(self._values, arguments, strict=True):
                 if isinstance(argument, np.ndarray):  # an argument that is an array of its own, or the start of one
@@ -46,8 +48,13 @@ class LoadedKernel:
                 else:
                     value.value = argument
             self._driver.call(
-                "cuLaunchKernel", self._function, *grid, threads, 1, 1, 0, stream.handle, self._address, 0
+                "cuLaunchKernel", self._function, *grid, threads, 1, 1, shared, stream.handle, self._address, 0
             )
+
+    def reserve(self, shared: int) -> None:
+        """Allow launches with so many bytes of dynamic shared memory: without leave a kernel gets 48 KiB."""
+        kind = self._driver.module.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._driver.call("cuFuncSetAttribute", self._function, kind, shared)
 
 
 class KernelStore:

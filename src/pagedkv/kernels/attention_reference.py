@@ -29,22 +29,48 @@ class StoredKV:
     v_scale: float = 1.0
 
 
-def decode_attention(
-    stored: StoredKV, queries: Doubles, tables: Int32s, ranges: IntArray, softmax_scale: float
-) -> Doubles:
-    """softmax(q K^T * softmax_scale) V, [n, q_heads, v_dim], of queries [n, q_heads, dim].
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What becomes of q K^T before the softmax: times `scale`, then capped at `softcap` (0: not) by a tanh."""
 
-    tables: int32 [n, width]; ranges: int64 [n, 2], the tokens [first, end) that each query attends to. What the table
-    does not reach, and tokens of a block outside the pool, are left out; where nothing is left the result is zeros.
+    scale: float
+    softcap: float = 0.0
+
+    def of(self, products: Doubles) -> Doubles:
+        """The scores of these products."""
+        scaled: Doubles = products * self.scale
+        return self.softcap * np.tanh(scaled / self.softcap) if self.softcap else scaled
+
+
+def decode_attention(stored: StoredKV, queries: Doubles, tables: Int32s, ranges: IntArray, scores: Scores) -> Doubles:
+    """softmax(scores of q K^T) V, [n, t, q_heads, v_dim], of queries [n, t, q_heads, dim].
+
+    tables: int32 [n, width]; ranges: int64 [n, t, 2], the tokens [first, end) that each query attends to. What the
+    table does not reach, and tokens of a block outside the pool, are left out; where nothing is left the result is
+    zeros.
     """
-    out = np.zeros((*queries.shape[:2], stored.v.numbers.shape[3]))
-    for i, (first, end) in enumerate(ranges):
-        blocks, offsets = _places(tables[i], int(first), int(end), stored.k)
+    out = np.zeros((*queries.shape[:3], stored.v.numbers.shape[3]))
+    for i, j in np.ndindex(ranges.shape[:2]):
+        first, end = map(int, ranges[i, j])
+        blocks, offsets = _places(tables[i], first, end, stored.k)
         if len(blocks):
             keys = _tokens(stored.k, stored.k_scale, blocks, offsets)
             values = _tokens(stored.v, stored.v_scale, blocks, offsets)
-            out[i] = _attend(queries[i], keys, values, softmax_scale)
+            out[i, j] = _attend(queries[i, j], keys, values, scores)
     return out
+
+
+def query_ranges(lengths: Int32s, starts: Int32s | None, tokens: int, *, causal: bool, window: int) -> IntArray:
+    """The tokens [first, end) that each of the last `tokens` tokens of sequences attends to, int64 [n, tokens, 2].
+
+    causal: none behind itself; window: of what is up to itself the last `window`, 0: all.
+    """
+    behind = np.arange(tokens - 1, -1, -1)
+    own = lengths.astype(np.int64)[:, None] - behind  # one past each query's own position
+    firsts = np.zeros_like(own) if starts is None else np.repeat(starts.astype(np.int64)[:, None], tokens, axis=1)
+    if window:
+        firsts = np.maximum(firsts, own - window)
+    return np.stack((firsts, own if causal else own + behind), axis=2)
 
 
 def row_tables(table: Int32s, rows: Int32s | None) -> Int32s:
@@ -73,12 +99,12 @@ def _tokens(part: LayerPart, scale: float, blocks: IntArray, offsets: IntArray) 
     return found.transpose(1, 0, 2)
 
 
-def _attend(queries: Doubles, keys: Doubles, values: Doubles, softmax_scale: float) -> Doubles:
-    """[q_heads, v_dim] of one sequence."""
+def _attend(queries: Doubles, keys: Doubles, values: Doubles, rule: Scores) -> Doubles:
+    """[q_heads, v_dim] of one query token."""
     heads, _, dim = keys.shape
     grouped = queries.reshape(heads, -1, dim)
     with np.errstate(over="ignore", invalid="ignore"):  # stored infinities go through as they would on a device
-        scores = grouped @ keys.transpose(0, 2, 1) * softmax_scale
+        scores = rule.of(grouped @ keys.transpose(0, 2, 1))
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         weights /= weights.sum(axis=2, keepdims=True)
         found: Doubles = weights @ values

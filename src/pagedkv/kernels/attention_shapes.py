@@ -1,7 +1,7 @@
-"""Which variant of decode attention to launch, and how many pieces a sequence is cut into. Plain arithmetic.
+"""Which variant of decode attention to launch, and into how many shares a batch is cut. Plain arithmetic.
 
-The number of pieces depends on shapes alone, never on lengths, which only the device knows: a kernel cuts each sequence
-into that many equal pieces by its own length, so no table that is wider than its sequences costs more than empty CTAs.
+Both depend on shapes alone, never on lengths, which only the device knows: kernels divide what they find there among
+the shares (decode_shares.cuh), so no table that is wider than its sequences costs more than empty CTAs.
 """
 
 from __future__ import annotations
@@ -12,25 +12,29 @@ from functools import lru_cache
 
 from pagedkv.dtypes import COMPUTE_DTYPES, DTYPES
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.kernels.attention_tensor import TILE, TensorShape, tensor_variant
 
-HEAD_DIMS = (64, 128)
+HEAD_DIMS = (64, 128, 256)
 MOST_HEADS = 16
+MOST_TOKENS = 4
 THREADS = 128
-_TILE = 16
-# Below this a piece costs more to begin and to merge than it saves.
-SMALLEST_PIECE = 256
-# No CTA should have more tokens: one long sequence among many short ones would be all that is left running.
-_LONGEST_PIECE = 16384
-# Lines of the workspace, one a query head and piece.
-MOST_LINES = 32768
-WORKSPACE_BYTES = MOST_LINES * (HEAD_DIMS[-1] + 2) * 4
+# Tokens that shares are measured in, and how many of those at least: below, a share costs more to begin and to merge
+# than it saves.
+_ROUND, SMALLEST_SHARE = 64, 4
+# Long shares are cut into so many: SMs are not equally fast, and the last ones to end should be short.
+_WAVES = 3
 _LARGEST_GRID_Y = 65535
-_FULL = 0.95
+# Two numbers a share, then sums, maximum and weight a line.
+MARKS_BYTES = 8 * (_LARGEST_GRID_Y + 1)
+_LINES_BYTES = 32768 * (128 + 2) * 4
+WORKSPACE_BYTES = MARKS_BYTES + _LINES_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeShape:
-    """What a kernel is chosen by: elements of a head, query heads a KV head, tokens of a block, formats."""
+    """What a kernel is chosen by: elements of a head, query heads a KV head, tokens of a block, formats; query tokens a
+    sequence, and whether scores are capped.
+    """
 
     head_dim: int
     ratio: int
@@ -38,60 +42,78 @@ class DecodeShape:
     queries: str
     stored: str
     scales: bool
+    tokens: int = 1
+    capped: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Queries of a KV head."""
+        return self.ratio * self.tokens
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeVariant:
-    """A kernel, its macros, how many of its CTAs an SM holds, and how many share the query heads of a KV head."""
+    """A kernel, its macros, how many of its CTAs an SM holds, how many share the queries of a KV head, and the bytes of
+    dynamic shared memory that each takes.
+    """
 
     kernel: str
     macros: Mapping[str, int]
     ctas: int
-    head_groups: int = 1
+    column_groups: int = 1
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Into how many shares a batch is cut at most, and so many that all of them run at the same time."""
+
+    most: int
+    at_a_time: int
 
 
 def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
     """Raise InvalidArgumentError, which lists what kernels there are, for a shape that has none."""
-    if shape.head_dim in HEAD_DIMS and v_head_dim == shape.head_dim and 1 <= shape.ratio <= MOST_HEADS:
+    sizes = shape.head_dim in HEAD_DIMS and v_head_dim == shape.head_dim
+    if sizes and 1 <= shape.ratio <= MOST_HEADS and 1 <= shape.tokens <= MOST_TOKENS:
         return
     raise InvalidArgumentError(
-        f"head sizes {shape.head_dim} of K and {v_head_dim} of V with {shape.ratio} query heads a KV head; a GPU has "
-        f"kernels for head size {' or '.join(map(str, HEAD_DIMS))}, the same for K and V, and 1 to {MOST_HEADS} query "
-        "heads a KV head; device='host' takes any"
+        f"head sizes {shape.head_dim} of K and {v_head_dim} of V with {shape.ratio} query heads a KV head and "
+        f"{shape.tokens} query tokens a sequence; a GPU has kernels for head size {', '.join(map(str, HEAD_DIMS))}, "
+        f"the same for K and V, 1 to {MOST_HEADS} query heads a KV head and 1 to {MOST_TOKENS} query tokens; "
+        "device='host' takes any"
     )
 
 
 @lru_cache(maxsize=256)
 def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> DecodeVariant:
     """The kernel for a shape that `check_decode_shape` lets pass."""
-    formats = {"QUERY": DTYPES[shape.queries].number, "STORED": DTYPES[shape.stored].number}
-    if shape.queries == shape.stored != COMPUTE_DTYPES[0] and compute_capability >= (8, 0):
-        heads = 8 if shape.ratio <= 8 else 16
-        ctas = 2 if heads == 16 else 3 if shape.head_dim == 128 else 4
-        sizes = {"HEAD_DIM": shape.head_dim, "HEADS": heads, "WHOLE": int(shape.block_size % _TILE == 0)}
-        return DecodeVariant("decode_tensor", {**sizes, **formats, "CTAS": ctas}, ctas)
-    # More heads than 8 would not fit a thread's registers.
-    heads = min(8, 1 << (shape.ratio - 1).bit_length())
-    ctas = 2 if heads == 8 else 4
-    sizes = {"HEAD_DIM": shape.head_dim, "HEADS": heads, "SCALES": int(shape.scales)}
-    return DecodeVariant("decode_attention", {**sizes, **formats, "CTAS": ctas}, ctas, -(-shape.ratio // heads))
+    whole, small = shape.block_size % TILE == 0, DTYPES[shape.stored].itemsize == 1
+    if (small or shape.queries == shape.stored) and shape.queries != COMPUTE_DTYPES[0] and compute_capability >= (8, 0):
+        drafts = shape.tokens > 1
+        kind = TensorShape(shape.head_dim, shape.columns, small, shape.scales, drafts, whole)
+        if (found := tensor_variant(kind, compute_capability)) is not None:
+            macros = {**found.macros, "DRAFTS": int(drafts), "WHOLE": int(whole), **_macros(shape)}
+            groups = -(-shape.columns // found.columns)
+            return DecodeVariant("decode_tensor", macros, macros["CTAS"], groups, found.shared)
+    # More columns would not fit a thread's registers.
+    columns = min(8 if shape.head_dim <= 128 else 4, _power_of_2(shape.columns))
+    ctas = 2 if columns * shape.head_dim >= 8 * 64 else 4
+    macros = {"COLUMNS": columns, "CTAS": ctas, **_macros(shape)}
+    return DecodeVariant("decode_attention", macros, ctas, -(-shape.columns // columns))
 
 
-@lru_cache(maxsize=1024)
-def pieces_for(items: int, lines: int, tokens: int, slots: int) -> int:
-    """Pieces to cut each sequence of at most `tokens` tokens into, where `slots` CTAs run at a time.
+def shares_for(shape: DecodeShape, kv_heads: int, sequences: int, tokens: int, slots: int) -> Shares:
+    """Shares to cut a batch into, where no sequence has more than `tokens` tokens and `slots` CTAs run at a time.
 
-    items: CTAs of sequences in one piece; lines: of the workspace that a piece of each takes, one a query head. The
-    fewest pieces that leave almost no slot without work in the last round; more where a piece would be very long; never
-    more than the workspace has lines for.
+    slots: divided by the CTAs that share the queries of a KV head. As many as give each slot work _WAVES times; never
+    more than there can be tokens for, nor than the workspace has lines for, two for each query of a share.
     """
-    most = min(-(-tokens // SMALLEST_PIECE), MOST_LINES // lines, _LARGEST_GRID_Y)
-    if most <= 1:
-        return 1
-    fewest = min(most, -(-tokens // _LONGEST_PIECE))
-    candidates = range(fewest, min(most, fewest + 8 + slots // items) + 1)
-    shares = {count: _share_of_rounds(items * count, slots) for count in candidates}
-    return next((count for count in candidates if shares[count] >= _FULL), max(candidates, key=lambda c: shares[c]))
+    lines = _LINES_BYTES // ((shape.head_dim + 2) * 4)
+    rounds = sequences * -(-tokens // _ROUND)
+    limit = max(1, min(-(-rounds // SMALLEST_SHARE), lines // (2 * kv_heads * shape.columns), _LARGEST_GRID_Y))
+    at_a_time = max(1, min(limit, slots // kv_heads))
+    return Shares(min(limit, _WAVES * at_a_time), at_a_time)
 
 
 def division(block_size: int) -> tuple[int, int]:
@@ -100,5 +122,15 @@ def division(block_size: int) -> tuple[int, int]:
     return -(-(1 << shift) // block_size), shift
 
 
-def _share_of_rounds(ctas: int, slots: int) -> float:
-    return ctas / (-(-ctas // slots) * slots)
+def _macros(shape: DecodeShape) -> dict[str, int]:
+    return {
+        "HEAD_DIM": shape.head_dim,
+        "QUERY": DTYPES[shape.queries].number,
+        "STORED": DTYPES[shape.stored].number,
+        "SCALES": int(shape.scales),
+        "CAP": int(shape.capped),
+    }
+
+
+def _power_of_2(number: int) -> int:
+    return 1 << (number - 1).bit_length()

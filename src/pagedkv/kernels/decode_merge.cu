@@ -1,30 +1,57 @@
-// Merges what decode_attention or decode_tensor left of each piece of a sequence, in the order of the pieces.
+// Merges what decode_attention or decode_tensor left of each sequence that several shares have a piece of, in the order
+// of the shares. decode_shares.cuh says where the pieces are.
 //
-// Line q * splits + s holds the sums [HEAD_DIM], the maximum and the weight of piece s for query head q of the batch;
-// an empty piece has weight 0. Grid: (n * q_heads) CTAs of HEAD_DIM threads. Macros: HEAD_DIM, QUERY
-// (dtypes.DType.number).
+// A line of the workspace holds the sums [HEAD_DIM], the maximum and the weight of a piece for one query head of one
+// query token. Grid: (kv_heads, shares) CTAs of 128 threads, a warp a line; those of a share in which no such sequence
+// begins do nothing. Macros: HEAD_DIM, QUERY (dtypes.DType.number).
 
-#define HEADS 1
+#define COLUMNS 1
+#define GROUPS 1
 #define PARTS 1
+#define CAP 0
 #include "number_formats.cuh"
 #include "decode_pieces.cuh"
 
-extern "C" __global__ void __launch_bounds__(HEAD_DIM)
-    decode_merge(const float* sums, const float* weights, u32 splits, u32 q_heads, element* out, i64 out_stride,
-                 i64 out_head_stride, float value_scale) {
-  const u64 line = (u64)blockIdx.x * splits;
-  const float2* pieces = (const float2*)weights + line;
-  float largest = NEVER, weight = 0, sum = 0;
-#pragma unroll 8
-  for (u32 s = 0; s < splits; ++s) largest = fmaxf(largest, pieces[s].x);
-  const float base = largest == NEVER ? 0 : largest;
-#pragma unroll 8
-  for (u32 s = 0; s < splits; ++s) {
-    const float share = power(pieces[s].x - base);
-    weight += pieces[s].y * share;
-    sum += sums[(line + s) * HEAD_DIM + threadIdx.x] * share;
+#define EACH (HEAD_DIM / 32)  // neighboring dims of a lane
+
+static __device__ __forceinline__ void add(const float* from, float share, float (&sums)[EACH]) {
+  constexpr int MOST = EACH < 4 ? EACH : 4;  // in one load
+#pragma unroll
+  for (int part = 0; part < EACH; part += MOST) {
+    const Bits<4 * MOST> bits = load<4 * MOST>((const char*)(from + part));
+#pragma unroll
+    for (int e = 0; e < MOST; ++e) sums[part + e] += __uint_as_float(bits.words[e]) * share;
   }
-  const u32 i = blockIdx.x / q_heads, head = blockIdx.x - i * q_heads;
-  const float mean = weight == 0 ? 0 : sum / weight;
-  put(out + (i64)i * out_stride + (i64)head * out_head_stride + threadIdx.x, mean * value_scale);
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 4) decode_merge(batch_t b) {
+  const int i = b.marks[2 * blockIdx.y];
+  if (i < 0) return;
+  const u32 kv_head = blockIdx.x, lane = threadIdx.x % 32;
+  const u32 pieces = (u32)b.marks[2 * blockIdx.y + 1] - blockIdx.y + 1;
+  const u64 apart = 2 * b.kv_heads * columns_of(b);  // lines from a piece to the next, behind the first
+  const float2* const ends = (const float2*)b.weights;
+  for (u32 column = threadIdx.x / 32; column < columns_of(b); column += WARPS) {
+    const u64 first = line_of(b, 2 * (u64)blockIdx.y + 1, kv_head, column);
+    const u64 other = line_of(b, 2 * (u64)blockIdx.y, kv_head, column);  // piece s is s * apart behind this
+    float largest = ends[first].x;
+    for (u32 s = 1 + lane; s < pieces; s += 32) largest = fmaxf(largest, ends[other + s * apart].x);
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+    const float base = largest == NEVER ? 0 : largest;
+    float weight = 0, sums[EACH] = {};
+#pragma unroll 8
+    for (u32 s = 0; s < pieces; ++s) {
+      const u64 line = s == 0 ? first : other + s * apart;
+      const float2 end = ends[line];
+      const float share = power(end.x - base);
+      weight += end.y * share;
+      add(b.sums + line * HEAD_DIM + lane * EACH, share, sums);
+    }
+    const u32 j = token_of_column(b, column), head = kv_head * (u32)b.group + column - j * (u32)b.group;
+    element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride + (i64)head * b.out_head_stride;
+#pragma unroll
+    for (int e = 0; e < EACH; ++e)
+      put(to + lane * EACH + e, (weight == 0 ? 0 : sums[e] / weight) * (float)b.value_scale);
+  }
 }

@@ -1,12 +1,15 @@
-// What the kernels of decode attention share: their arguments, the tokens of a CTA, and how its sums become a result.
-// Copied into their source by the loader, behind number_formats.cuh and the macro PARTS (sums that a warp keeps).
+// What the kernels of decode attention share: their arguments, which tokens a query sees, and how a warp's sums become
+// a result. Copied into their source by the loader, behind number_formats.cuh and the macros COLUMNS (a column: one
+// query head of one query token; a warp sums up COLUMNS of them), GROUPS (of columns that a CTA's warps take) and PARTS
+// (sums that a warp keeps).
 
 typedef long long i64;
 typedef unsigned short u16;
 
 #define WARPS 4
 #define TILE 16
-#define PITCH (HEAD_DIM + 4)
+#define ROUND (WARPS * TILE)  // tokens: what shares are measured in
+#define PITCH (HEAD_DIM + 2)  // floats: columns that a warp writes at the same time begin in different banks
 #define NEVER __int_as_float(0xff800000)
 #define STATES (WARPS * PARTS)  // sums that a CTA keeps
 
@@ -22,21 +25,30 @@ struct batch_t {
   u64 block_stride, token_stride, head_stride, scale_block_stride, scale_token_stride, scale_head_stride;
   u64 blocks, block_size, magic, shift;  // position / block_size = position * magic >> shift
   const element* queries;
-  i64 query_stride, query_head_stride;
+  i64 query_stride, query_token_stride, query_head_stride;
   element* out;
-  i64 out_stride, out_head_stride;
+  i64 out_stride, out_token_stride, out_head_stride;
   const int* table;
   i64 table_stride;
   u64 table_rows, width;
   const int *rows, *lengths, *starts;
-  u64 kv_heads, group, smallest_piece;
-  double score_scale, value_scale;  // for powers of 2
+  u64 count, tokens, kv_heads, group, causal, window;  // window 0: none
+  u64 smallest_share, at_a_time;  // rounds; shares that run at the same time
+  double score_scale, value_scale, cap;  // for powers of 2
   float *sums, *weights;
+  int* marks;
 };
 
-struct piece_t {
+// Tokens [first, stop) of a sequence are seen by some query, [all_first, all_stop) by every one.
+struct span_t {
   const int* entries;
-  u32 first, begin, end;  // tokens [max(first, begin), end); begin is a multiple of TILE
+  u32 first, stop, all_first, all_stop;
+};
+
+// Tokens [begin, end) of it: begin is a multiple of TILE behind that of `first`.
+struct piece_t {
+  span_t span;
+  u32 begin, end;
 };
 
 __device__ __forceinline__ float power(float x) {
@@ -45,69 +57,130 @@ __device__ __forceinline__ float power(float x) {
   return y;
 }
 
+// A score for a power of 2. With CAP: b.cap * tanh(x), near 0 by its series, where 1 - 2 / (e^2x + 1) would lose digits.
+__device__ __forceinline__ float score_of(const batch_t& b, float x) {
+#if CAP
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(power(x * 2.8853900817779268f) + 1.0f));
+  const float y = x * x;
+  const float near = x * (1.0f + y * (-0.33333333f + y * (0.13333333f - y * 0.053968254f)));
+  return (float)b.cap * (y < 0.04f ? near : 1.0f - 2.0f * inverse);
+#else
+  (void)b;
+  return x;
+#endif
+}
+
 __device__ __forceinline__ void put(element* to, float x) { *to = (element)encode<QUERY>(x); }
 
 __device__ __forceinline__ u32 column_of(const batch_t& b, u32 position) {
   return (u32)((u64)position * b.magic >> b.shift);
 }
 
-__device__ piece_t piece_of(const batch_t& b, u32 i, u32 split, u32 splits) {
-  const i64 row = b.rows ? b.rows[i] : (i64)i;
-  const bool inside = row >= 0 && (u64)row < b.table_rows;
-  const u64 length = inside && b.lengths[i] > 0 ? b.lengths[i] : 0;
-  const u64 reach = b.width * b.block_size;
-  const u64 stop = length < reach ? length : reach;
-  const u64 first = b.starts && b.starts[i] > 0 ? b.starts[i] : 0;
-  if (first >= stop) return {nullptr, 0, 0, 0};
-  const u64 base = first / TILE * TILE, round = WARPS * TILE;
-  const u64 fair = ((stop - base + splits - 1) / splits + round - 1) / round * round;
-  const u64 size = fair > b.smallest_piece ? fair : b.smallest_piece;
-  const u64 begin = base + split * size < stop ? base + split * size : stop;
-  const u64 end = begin + size < stop ? begin + size : stop;
-  return {b.table + row * b.table_stride, (u32)first, (u32)begin, (u32)end};
-}
-
 __device__ __forceinline__ u32 place_of(const batch_t& b, u32 position) {
   return position - column_of(b, position) * (u32)b.block_size;
 }
 
-// The block of a position and the byte offset of its token in a part; block 0 where there is none.
-__device__ __forceinline__ bool find(const batch_t& b, int id, u32 position, u64& offset) {
-  const bool there = (u32)id < b.blocks;
-  offset = there ? (u64)id * b.block_stride + place_of(b, position) * b.token_stride : 0;
-  return there;
+// Where a token begins, `block` and `token` apart: 0 for a block that is not in the pool.
+__device__ __forceinline__ u64 offset_of(const batch_t& b, int id, u32 position, u64 block, u64 token) {
+  return (u32)id < b.blocks ? (u64)id * block + place_of(b, position) * token : 0;
 }
 
-// Of the KV head's query heads, the first that this CTA takes.
-__device__ __forceinline__ u32 first_head() { return blockIdx.z * HEADS; }
-
-struct sums_t {
-  float sums[STATES][HEADS][PITCH];
-  float maxima[STATES][HEADS], weights[STATES][HEADS];
+struct seen_t {
+  u32 first, stop;
 };
 
-// Adds a CTA's sums in order, and writes its result, or its share of it.
-__device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, const sums_t& all) {
-  const u32 heads = (u32)b.group - first_head() < HEADS ? (u32)b.group - first_head() : HEADS;
-  for (u32 at = threadIdx.x; at < heads * HEAD_DIM; at += WARPS * 32) {
-    const u32 head = at / HEAD_DIM, dim = at % HEAD_DIM, q_head = kv_head * (u32)b.group + first_head() + head;
-    float largest = NEVER, weight = 0, sum = 0;
+// What query token j of `b.tokens` sees of a sequence; `start`: no token in front of it.
+__device__ __forceinline__ seen_t seen_by(const batch_t& b, u32 j, u32 length, u32 start) {
+  const u32 behind = (u32)b.tokens - 1 - j;
+  const u32 own = length > behind ? length - behind : 0;  // one past the query's own position
+  const u32 first = b.window && own > b.window ? own - (u32)b.window : 0;
+  return {first > start ? first : start, b.causal ? own : length};
+}
+
+__device__ __forceinline__ u32 number_of(const int* numbers, u32 i) {
+  const int number = numbers ? numbers[i] : 0;
+  return number > 0 ? number : 0;
+}
+
+__device__ __forceinline__ span_t span_of(const batch_t& b, u32 i) {
+  const i64 row = b.rows ? b.rows[i] : (i64)i;
+  const u32 length = number_of(b.lengths, i), start = number_of(b.starts, i);
+  const u64 reach = row >= 0 && (u64)row < b.table_rows ? b.width * b.block_size : 0;
+  const seen_t early = seen_by(b, 0, length, start), late = seen_by(b, (u32)b.tokens - 1, length, start);
+  const u32 stop = late.stop < reach ? late.stop : (u32)reach;
+  return {b.table + row * b.table_stride, early.first, stop, late.first, early.stop < stop ? early.stop : stop};
+}
+
+// At least one: a sequence of which nothing is seen has a result too.
+__device__ __forceinline__ u32 rounds_of(const span_t& span) {
+  return span.first < span.stop ? (span.stop - span.first / TILE * TILE + ROUND - 1) / ROUND : 1;
+}
+
+__device__ __forceinline__ u32 columns_of(const batch_t& b) { return (u32)(b.tokens * b.group); }
+
+// The query token of a column, of which there are at most 4: cheaper than a division.
+__device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) {
+  const u32 group = (u32)b.group;
+  return (column >= group) + (column >= 2 * group) + (column >= 3 * group);
+}
+
+// What a CTA has in shared memory: of each warp (or part of one) its sums once a piece ends, and what decode_tensor.cu
+// puts there before.
+#ifndef OWN_BYTES
+#define OWN_BYTES (COLUMNS * PITCH * 4)
+#endif
+#ifndef STAGES
+#define STAGES 0
+#endif
+struct sums_t {
+  alignas(16) char own[STATES][OWN_BYTES];
+#if STAGES
+  uint2 queries[COLUMNS * HEAD_DIM / 4];
+  float units[COLUMNS];
+#endif
+  float maxima[STATES][COLUMNS], weights[STATES][COLUMNS];
+  u32 length, start;  // of the sequence in hand
+
+  // Two neighboring dims, the first one even.
+  __device__ __forceinline__ float2& sums(u32 state, u32 column, u32 dim) {
+    return *(float2*)((float*)own[state] + column * PITCH + dim);
+  }
+};
+
+// The line of the workspace that a slot has for a column of a KV head.
+__device__ __forceinline__ u64 line_of(const batch_t& b, u64 slot, u32 kv_head, u32 column) {
+  return (slot * b.kv_heads + kv_head) * columns_of(b) + column;
+}
+
+// Adds a CTA's sums in order, and writes its result, or its share of it into the lines of `slot`.
+__device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, sums_t& all, i64 slot) {
+  const u32 from = blockIdx.z * (GROUPS * COLUMNS), left = columns_of(b) - from;
+  const u32 columns = left < GROUPS * COLUMNS ? left : GROUPS * COLUMNS;
+  for (u32 at = 2 * threadIdx.x; at < columns * HEAD_DIM; at += 2 * WARPS * 32) {
+    const u32 column = at / HEAD_DIM, dim = at % HEAD_DIM, in = column % COLUMNS;
+    float largest = NEVER, weight = 0;
+    float2 sum = {0, 0};
 #pragma unroll
-    for (int s = 0; s < STATES; ++s) largest = fmaxf(largest, all.maxima[s][head]);
+    for (int s = 0; s < STATES; s += GROUPS) largest = fmaxf(largest, all.maxima[s + column / COLUMNS][in]);
     const float base = largest == NEVER ? 0 : largest;
 #pragma unroll
-    for (int s = 0; s < STATES; ++s) {
-      const float share = power(all.maxima[s][head] - base);
-      weight += all.weights[s][head] * share;
-      sum += all.sums[s][head][dim] * share;
+    for (int s = 0; s < STATES; s += GROUPS) {
+      const float share = power(all.maxima[s + column / COLUMNS][in] - base);
+      const float2 two = all.sums(s + column / COLUMNS, in, dim);
+      weight += all.weights[s + column / COLUMNS][in] * share;
+      sum.x += two.x * share, sum.y += two.y * share;
     }
-    if (gridDim.y == 1) {
-      const float mean = weight == 0 ? 0 : sum / weight;
-      put(b.out + (i64)i * b.out_stride + (i64)q_head * b.out_head_stride + dim, mean * (float)b.value_scale);
+    if (slot < 0) {
+      const u32 j = token_of_column(b, from + column), head = from + column - j * (u32)b.group;
+      element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride +
+                          (i64)(kv_head * b.group + head) * b.out_head_stride;
+      put(to + dim, (weight == 0 ? 0 : sum.x / weight) * (float)b.value_scale);
+      put(to + dim + 1, (weight == 0 ? 0 : sum.y / weight) * (float)b.value_scale);
       continue;
     }
-    const u64 line = ((u64)i * b.kv_heads * b.group + q_head) * gridDim.y + blockIdx.y;
-    b.sums[line * HEAD_DIM + dim] = sum;
+    const u64 line = line_of(b, slot, kv_head, from + column);
+    *(float2*)(b.sums + line * HEAD_DIM + dim) = sum;
     if (dim == 0) b.weights[2 * line] = largest, b.weights[2 * line + 1] = weight;
   }
 }

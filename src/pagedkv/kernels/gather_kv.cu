@@ -4,9 +4,7 @@
 // layout's. SCALES: 1: numbers are multiplied by k_scale, v_scale; 2: by the scale of their token and head, float32 in
 // k_scales, v_scales. A slot below 0 or beyond the pool leaves zeros.
 #include "number_formats.cuh"
-
-#define GIVEN_BYTES (ELEMENTS * Format<GIVEN>::BYTES)
-#define STORED_BYTES (ELEMENTS * Format<STORED>::BYTES)
+#include "kv_items.cuh"
 
 static __device__ __forceinline__ Bits<GIVEN_BYTES> convert(const Bits<STORED_BYTES>& stored, float scale) {
 #if GIVEN == STORED && SCALES == 0
@@ -28,43 +26,35 @@ static __device__ __forceinline__ void gather_part(const char* pool, u64 block_s
                                                    u64 scale_stride, char* tokens, long long token_stride,
                                                    long long head_stride, const long long* slots, u64 n,
                                                    u64 total_slots, u32 cta, float scale) {
-  constexpr u32 OF_HEAD = DIM / ELEMENTS, OF_TOKEN = HEADS * OF_HEAD;
-  constexpr u64 ROW = (u64)DIM * Format<STORED>::BYTES;
-  constexpr u64 TOKEN = HND ? ROW : ROW * HEADS, HEAD = HND ? ROW * BLOCK_SIZE : ROW;
-  const u64 start = (u64)cta * (THREADS * UNROLL);
-  const u64 first = start / OF_TOKEN;
-  const u32 rest = (u32)(start % OF_TOKEN) + threadIdx.x;
+  const Items<DIM> items(cta);
 
   u64 slot[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u64 token = first + (rest + i * THREADS) / OF_TOKEN;
+    const u64 token = items.token(i);
     slot[i] = token < n ? (u64)slots[token] : ~0ull;
   }
   Bits<STORED_BYTES> stored[UNROLL];
   float factor[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u32 at = rest + i * THREADS;
-    const u32 head = at % OF_TOKEN / OF_HEAD;
+    const u32 head = items.head(i);
     stored[i] = {};
     factor[i] = scale;
     if (slot[i] < total_slots) {
       const u64 block = slot[i] / BLOCK_SIZE, offset = slot[i] % BLOCK_SIZE;
-      stored[i] =
-          load<STORED_BYTES>(pool + block * block_stride + offset * TOKEN + head * HEAD + at % OF_HEAD * (u64)STORED_BYTES);
+      stored[i] = load<STORED_BYTES>(pool + block * block_stride + Part<DIM>::row_of(offset, head) +
+                                     items.place(i) * STORED_BYTES);
       if constexpr (SCALES == 2)
-        factor[i] = *(const float*)(scales + block * scale_stride +
-                                    (HND ? head * (u64)BLOCK_SIZE + offset : offset * HEADS + head) * sizeof(float));
+        factor[i] = *(const float*)(scales + block * scale_stride + Part<DIM>::scale_of(offset, head));
     }
   }
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u32 at = rest + i * THREADS;
-    const u64 token = first + at / OF_TOKEN;
-    const u32 head = at % OF_TOKEN / OF_HEAD;
+    const u64 token = items.token(i);
     if (token < n)
-      store<GIVEN_BYTES>(tokens + (long long)token * token_stride + head * head_stride + at % OF_HEAD * (u64)GIVEN_BYTES,
+      store<GIVEN_BYTES>(tokens + (long long)token * token_stride + items.head(i) * head_stride +
+                             items.place(i) * GIVEN_BYTES,
                          slot[i] < total_slots ? convert(stored[i], factor[i]) : Bits<GIVEN_BYTES>{});
   }
 }

@@ -32,11 +32,13 @@ class TokenKV:
 
 @dataclass(frozen=True, slots=True)
 class DecodeBatch:
-    """One query token for each of n sequences, over one layer.
+    """The last t tokens of each of n sequences as queries, over one layer.
 
-    queries: [n, q_heads, head_dim]; out: [n, q_heads, v_head_dim] of the same dtype; q_heads is a multiple of the KV
-    heads, head h reads KV head h // (q_heads / kv_heads). A query attends to tokens starts[i] up to lengths[i], not
-    included (int32 [n]; no starts: from 0); where there is none the result is zeros.
+    queries: [n, t, q_heads, head_dim]; out: [n, t, q_heads, v_head_dim] of the same dtype; q_heads is a multiple of the
+    KV heads, head h reads KV head h // (q_heads / kv_heads). A query attends to tokens starts[i] up to lengths[i], not
+    included (int32 [n]; no starts: from 0). Query j is token lengths[i] - t + j: with `causal` it sees none behind
+    itself, with a `window` above 0 only the last `window` up to itself. Where there is none the result is zeros.
+    softcap: scores become softcap * tanh(score / softcap); 0: they stay.
     table: the caller's, int32 [n, width], row i for query i; or the pool's own tables, row rows[i] (int32 [n]). A row
     outside the tables has no tokens, and no length reaches beyond width * block_size.
     k_scale, v_scale: of 8-bit layouts without scales of their own, 1.0 elsewhere.
@@ -52,6 +54,9 @@ class DecodeBatch:
     softmax_scale: float
     k_scale: float = 1.0
     v_scale: float = 1.0
+    causal: bool = True
+    window: int = 0
+    softcap: float = 0.0
 
 
 class KVKernels(Protocol):

@@ -7,9 +7,7 @@
 // it times an element's bytes, given or stored, is at most 16 and divides every address and stride), HEADS, K_DIM, V_DIM
 // (0: no V), BLOCK_SIZE, HND (0: NHD), SCALES (1: values are divided by k_scale, v_scale; float32 given as its bits).
 #include "number_formats.cuh"
-
-#define GIVEN_BYTES (ELEMENTS * Format<GIVEN>::BYTES)
-#define STORED_BYTES (ELEMENTS * Format<STORED>::BYTES)
+#include "kv_items.cuh"
 
 static __device__ __forceinline__ Bits<STORED_BYTES> convert(const Bits<GIVEN_BYTES>& given, float scale) {
 #if GIVEN == STORED && SCALES == 0
@@ -26,39 +24,29 @@ static __device__ __forceinline__ Bits<STORED_BYTES> convert(const Bits<GIVEN_BY
 #endif
 }
 
-// `cta` counts from the part's first one.
 template <int DIM>
 static __device__ __forceinline__ void write_part(char* pool, u64 block_stride, const char* tokens, long long token_stride,
                                                   long long head_stride, const long long* slots, u64 n, u64 total_slots,
                                                   u32 cta, float scale) {
-  constexpr u32 OF_HEAD = DIM / ELEMENTS, OF_TOKEN = HEADS * OF_HEAD;
-  constexpr u64 ROW = (u64)DIM * Format<STORED>::BYTES;
-  constexpr u64 TOKEN = HND ? ROW : ROW * HEADS, HEAD = HND ? ROW * BLOCK_SIZE : ROW;
-  const u64 start = (u64)cta * (THREADS * UNROLL);
-  const u64 first = start / OF_TOKEN;
-  const u32 rest = (u32)(start % OF_TOKEN) + threadIdx.x;
+  const Items<DIM> items(cta);
 
   Bits<GIVEN_BYTES> given[UNROLL];
   u64 slot[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u32 at = rest + i * THREADS;
-    const u64 token = first + at / OF_TOKEN;
+    const u64 token = items.token(i);
     slot[i] = ~0ull;
     if (token < n) {
-      const u32 head = at % OF_TOKEN / OF_HEAD;
       slot[i] = (u64)slots[token];
-      given[i] = load<GIVEN_BYTES>(tokens + (long long)token * token_stride + head * head_stride +
-                                   at % OF_HEAD * (u64)GIVEN_BYTES);
+      given[i] = load<GIVEN_BYTES>(tokens + (long long)token * token_stride + items.head(i) * head_stride +
+                                   items.place(i) * GIVEN_BYTES);
     }
   }
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u32 at = rest + i * THREADS;
-    const u32 head = at % OF_TOKEN / OF_HEAD;
     if (slot[i] < total_slots)
-      store<STORED_BYTES>(pool + slot[i] / BLOCK_SIZE * block_stride + slot[i] % BLOCK_SIZE * TOKEN + head * HEAD +
-                              at % OF_HEAD * (u64)STORED_BYTES,
+      store<STORED_BYTES>(pool + slot[i] / BLOCK_SIZE * block_stride +
+                              Part<DIM>::row_of(slot[i] % BLOCK_SIZE, items.head(i)) + items.place(i) * STORED_BYTES,
                           convert(given[i], scale));
   }
 }

@@ -5,9 +5,7 @@
 // THREADS / LANES heads of K, or of V; the first k_ctas CTAs are K's. Grid: k_ctas + V's CTAs of THREADS threads.
 // Macros as in write_kv, without UNROLL and SCALES; LANES (divides THREADS).
 #include "number_formats.cuh"
-
-#define GIVEN_BYTES (ELEMENTS * Format<GIVEN>::BYTES)
-#define STORED_BYTES (ELEMENTS * Format<STORED>::BYTES)
+#include "kv_items.cuh"
 
 static __device__ __forceinline__ float largest_of(const Bits<GIVEN_BYTES>& given, float largest) {
   float values[ELEMENTS];
@@ -34,9 +32,7 @@ static __device__ __forceinline__ void write_part(char* pool, u64 block_stride, 
                                                   const char* tokens, long long token_stride, long long head_stride,
                                                   const long long* slots, u64 n, u64 total_slots, u32 cta,
                                                   float* largest_of_thread) {
-  constexpr u32 OF_HEAD = DIM / ELEMENTS;
-  constexpr u64 ROW = (u64)DIM * Format<STORED>::BYTES;
-  constexpr u64 TOKEN = HND ? ROW : ROW * HEADS, HEAD = HND ? ROW * BLOCK_SIZE : ROW;
+  constexpr u32 OF_HEAD = Part<DIM>::OF_HEAD;
   const u32 lane = threadIdx.x % LANES;
   const u64 row = (u64)cta * (THREADS / LANES) + threadIdx.x / LANES;
   const u64 token = row / HEADS;
@@ -58,9 +54,8 @@ static __device__ __forceinline__ void write_part(char* pool, u64 block_stride, 
   if (scale == 0.0f) scale = 1.0f;
   const u64 block = slot / BLOCK_SIZE, offset = slot % BLOCK_SIZE;
   if (lane == 0)
-    *(float*)(scales + block * scale_stride + (HND ? head * (u64)BLOCK_SIZE + offset : offset * HEADS + head) * sizeof(float)) =
-        scale;
-  char* to = pool + block * block_stride + offset * TOKEN + head * HEAD;
+    *(float*)(scales + block * scale_stride + Part<DIM>::scale_of(offset, head)) = scale;
+  char* to = pool + block * block_stride + Part<DIM>::row_of(offset, head);
   for (u32 at = lane; at < OF_HEAD; at += LANES)
     store<STORED_BYTES>(to + at * (u64)STORED_BYTES, scaled(load<GIVEN_BYTES>(from + at * (u64)GIVEN_BYTES), scale));
 }

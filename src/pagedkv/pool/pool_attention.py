@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from pagedkv.arguments import finite_number
+from pagedkv.arguments import INT32_MAX, finite_number, whole_number
 from pagedkv.dtypes import COMPUTE_DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import DecodeBatch, StridedPlace, TableMemory
@@ -12,6 +13,9 @@ from pagedkv.kv_layout import KVLayout
 from pagedkv.pool.pool_kv import PoolKV, checked_scales
 from pagedkv.streams import AnyStream
 from pagedkv.tables import BlockTables
+
+# Below, what scores are divided by would leave float32.
+_SMALLEST_CAP = 1e-6
 
 
 class PoolAttention(PoolKV):
@@ -31,21 +35,31 @@ class PoolAttention(PoolKV):
         starts: object = None,
         softmax_scale: float | None = None,
         scales: tuple[float, float] = (1.0, 1.0),
+        causal: bool = True,
+        window: int | None = None,
+        softcap: float | None = None,
         stream: AnyStream | None = None,
     ) -> None:
-        """softmax(q K^T * softmax_scale) V into `out`, for one query token of each of n sequences.
+        """softmax(q K^T * softmax_scale) V into `out`, for the last t tokens of each of n sequences: 1 when decoding,
+        more to verify drafts.
 
-        queries: [n, q_heads, head_dim]; out: [n, q_heads, v_head_dim] of the same dtype: float32, float16 or bfloat16,
-        that of the layout unless it is an 8-bit one; any strides, elements contiguous. q_heads is a multiple of the KV
-        heads; head h reads KV head h // (q_heads / kv_heads). Query i attends to tokens starts[i] <= t < lengths[i]
-        (int32 [n]; no starts: from 0), found through `rows` (int32 [n], rows of `tables`) or `table` (int32 [n,
-        width]): give one of them. What a row of the table does not reach, and what is in no block of the pool, is left
-        out; where nothing is left the result is zeros. softmax_scale: None is 1 / sqrt(head_dim). scales: what stored K
-        and V are multiplied by in 8-bit layouts without scales of their own.
+        queries: [n, t, q_heads, head_dim], or [n, q_heads, head_dim] for t = 1; out: the same with v_head_dim, of the
+        same dtype: float32, float16 or bfloat16, that of the layout unless it is an 8-bit one; any strides, elements
+        contiguous. q_heads is a multiple of the KV heads; head h reads KV head h // (q_heads / kv_heads). Sequence i
+        has tokens starts[i] up to lengths[i], not included (int32 [n]; no starts: from 0), K and V of its queries among
+        them. They are found through `rows` (int32 [n], rows of `tables`) or `table` (int32 [n, width]): give one of
+        them. What a row of the table does not reach, and what is in no block of the pool, is left out; where nothing is
+        left the result is zeros.
+
+        Query j of sequence i is token lengths[i] - t + j. causal: it attends to no token behind itself. window: of
+        those up to itself, to the last `window` only. softcap: scores become softcap * tanh(score / softcap).
+        softmax_scale: None is 1 / sqrt(head_dim). scales: what stored K and V are multiplied by in 8-bit layouts
+        without scales of their own.
 
         Put on `stream` (None: the compute stream) and not waited for: tensors must stay until it has passed. The same
         inputs give the same bits. It may be captured into a graph, which keeps the address of `tables`: capture again
-        when they have grown. A GPU takes head sizes 64 and 128 and up to 16 query heads a KV head, the host any.
+        when they have grown. A GPU takes head sizes 64, 128 and 256, up to 16 query heads a KV head and up to 4 query
+        tokens, the host any.
         Raises InvalidArgumentError, nothing written, for a pool without K and V, a layer that is not there, tensors of
         another format, shape, device or stride; BackendError if the pool is closed or lost.
         """
@@ -58,9 +72,10 @@ class PoolAttention(PoolKV):
             )
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
-        asked = backend.as_strided(queries, "queries", formats, 3)
-        target = backend.as_strided(out, "out", (asked.dtype,), 3, writable=True)
-        count = _check_shapes(layout, asked, target)
+        asked = self._strided_queries(queries, formats)
+        target = backend.as_strided(out, "out", (asked.dtype,), len(asked.shape), writable=True)
+        _check_shapes(layout, asked, target)
+        count = asked.shape[0]
         limits = self._numbers("lengths", lengths, count)
         firsts = None if starts is None else self._numbers("starts", starts, count)
         cells, lines = self._cells(rows, table, count)
@@ -69,10 +84,39 @@ class PoolAttention(PoolKV):
         factor = (
             1 / math.sqrt(layout.head_dim) if softmax_scale is None else finite_number(softmax_scale, "softmax_scale")
         )
-        batch = DecodeBatch(layer, asked, cells, lines, limits, firsts, target, factor, k_scale, v_scale)
+        batch = DecodeBatch(
+            layer,
+            _by_token(asked),
+            cells,
+            lines,
+            limits,
+            firsts,
+            _by_token(target),
+            factor,
+            k_scale,
+            v_scale,
+            causal=bool(causal),
+            window=0 if window is None else whole_number(window, "window", minimum=1, maximum=INT32_MAX),
+            softcap=0.0 if softcap is None else _checked_cap(softcap),
+        )
         queue = self._queue(stream)
         self.backend.kernels.prepare_attention(self._memory, batch, queue)  # what fails here has put nothing on it
         self._guard("decode_attention", lambda: self.backend.kernels.decode_attention(self._memory, batch, queue))
+
+    def _strided_queries(self, queries: object, formats: tuple[str, ...]) -> StridedPlace:
+        """With 3 dimensions or 4; not every tensor says how many it has before it is exported."""
+        shape = getattr(queries, "shape", None)
+        try:
+            return self.backend.as_strided(
+                queries, "queries", formats, 4 if shape is not None and len(shape) == 4 else 3
+            )
+        except InvalidArgumentError as error:
+            if shape is not None:
+                raise
+            try:
+                return self.backend.as_strided(queries, "queries", formats, 4)
+            except InvalidArgumentError:
+                raise error from None
 
     def _cells(self, rows: object, table: object, count: int) -> tuple[StridedPlace | TableMemory, StridedPlace | None]:
         if (rows is None) == (table is None):
@@ -91,14 +135,32 @@ class PoolAttention(PoolKV):
         return place
 
 
-def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) -> int:
-    """The number of queries."""
-    count, heads, dim = queries.shape
-    if dim != layout.head_dim or heads < 1 or heads % layout.num_kv_heads:
+def _check_shapes(layout: KVLayout, queries: StridedPlace, out: StridedPlace) -> None:
+    *_, heads, dim = queries.shape
+    if dim != layout.head_dim or heads < 1 or heads % layout.num_kv_heads or 0 in queries.shape[1:]:
         raise InvalidArgumentError(
             f"queries have shape {queries.shape}; the layout has {layout.num_kv_heads} KV heads of {layout.head_dim} "
-            "elements: give [n, a multiple of the KV heads, head_dim]"
+            "elements: give [n, a multiple of the KV heads, head_dim], with more than one query token a sequence "
+            "[n, tokens, a multiple of the KV heads, head_dim]"
         )
-    if out.shape != (count, heads, layout.value_dim):
-        raise InvalidArgumentError(f"out has shape {out.shape}; give {(count, heads, layout.value_dim)}")
-    return count
+    wanted = (*queries.shape[:-1], layout.value_dim)
+    if out.shape != wanted:
+        raise InvalidArgumentError(f"out has shape {out.shape}; give {wanted}")
+
+
+def _by_token(place: StridedPlace) -> StridedPlace:
+    """[n, t, heads, dim] of the same memory; without a dimension of tokens there is one."""
+    if len(place.shape) == 4:
+        return place
+    (count, *shape), (step, *strides) = place.shape, place.strides
+    array = None if place.array is None else place.array[:, None]
+    return replace(place, shape=(count, 1, *shape), strides=(step, step, *strides), array=array)
+
+
+def _checked_cap(softcap: object) -> float:
+    cap = finite_number(softcap, "softcap")
+    if not cap >= _SMALLEST_CAP:
+        raise InvalidArgumentError(
+            f"softcap is {cap}; give a number of at least {_SMALLEST_CAP}, or None for scores as they are"
+        )
+    return cap

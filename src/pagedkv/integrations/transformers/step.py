@@ -65,12 +65,13 @@ class Step:
         return self._store.stand_ins(self.batch, self.stop)
 
     def attend(
-        self, layer: int, query: torch.Tensor, mask: torch.Tensor | None, scale: float | None
+        self, layer: int, query: torch.Tensor, mask: torch.Tensor | None, scores: tuple[float | None, float | None]
     ) -> torch.Tensor | None:
         """Attention of one query a row, [batch, heads, 1, dim], over the blocks in place: [batch, 1, heads, dim].
 
-        None where the kernel cannot do it: the mask hides something behind the first token that is seen, or the
-        formats and sizes are none of the kernel's.
+        scores: their scale (None: 1 / sqrt(dim)) and their soft cap (None: none). Returns None where the kernel cannot
+        do it: the mask hides something behind the first token that is seen, or the formats and sizes are none of the
+        kernel's.
         """
         if not self._store.can_attend(query):
             return None
@@ -78,7 +79,7 @@ class Step:
         if mask is not None and starts is None:
             return None
         places = (self.table_rows, self.lengths, starts)
-        return self._store.attend(layer, query[:, :, 0], places, scale)[:, None]
+        return self._store.attend(layer, query[:, :, 0], places, scores)[:, None]
 
     def _first_seen(self, mask: torch.Tensor) -> Any:
         # The layers of a model share one mask, or two where some have a sliding window: each is read once a step.

@@ -133,17 +133,24 @@ class Store:
         return True
 
     def attend(
-        self, layer: int, queries: torch.Tensor, places: tuple[Any, Any, Any], scale: float | None
+        self,
+        layer: int,
+        queries: torch.Tensor,
+        places: tuple[Any, Any, Any],
+        scores: tuple[float | None, float | None],
     ) -> torch.Tensor:
         """Attention of queries [batch, heads, dim] over the blocks in place: [batch, heads, v dim].
 
         places: rows of the device's block tables, lengths, and the first tokens seen (None: 0), int32 [batch] each.
+        scores: see Step.attend.
         """
         rows, lengths, starts = places
         batch, heads, dim = queries.shape
         out = torch.empty((batch, heads, self.shape.v_dim), dtype=queries.dtype, device=queries.device)
+        scale, softcap = scores
         softmax_scale = dim**-0.5 if scale is None else scale
-        options = {"rows": rows, "starts": starts, "softmax_scale": softmax_scale, "stream": self.stream}
+        options = {"rows": rows, "starts": starts, "softmax_scale": softmax_scale, "softcap": softcap}
+        options["stream"] = self.stream
         self.pool.decode_attention(layer, queries.detach(), lengths, out, **options)
         return out
 

@@ -1,0 +1,101 @@
+"""How decode_tensor.cu is made for a shape: columns a warp, tiles in flight and CTAs an SM.
+
+A warp's sums take a register for each column and each 32 elements of a head, so few columns leave registers for a whole
+tile of K and V, and many do not: those copy tiles to shared memory, which Hopper and later data center GPUs have enough
+of. Elsewhere many columns are shared among warps that read the same tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TILE = 16
+WARPS = 4
+# 228 KiB of shared memory an SM.
+_LARGE_SHARED = (9, 10)
+_PITCH = 2  # floats between two columns' sums
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """head_dim; columns: queries of a KV head; small: K and V have 8 bits; scales: of their own; drafts: several query
+    tokens a sequence; whole: no tile lies in two blocks.
+    """
+
+    head_dim: int
+    columns: int
+    small: bool
+    scales: bool
+    drafts: bool
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TensorVariant:
+    """Macros of decode_tensor.cu, columns of a CTA, and bytes of dynamic shared memory."""
+
+    macros: Mapping[str, int]
+    columns: int
+    shared: int
+
+
+def tensor_variant(shape: TensorShape, compute_capability: tuple[int, int]) -> TensorVariant | None:
+    """The fastest that was measured on an H200; None where registers do not suffice."""
+    crowded = shape.columns > 16 or (shape.head_dim == 256 and (shape.drafts or not shape.whole))
+    lines = shape.head_dim * (1 if shape.small else 2) >= 128  # a copy takes a whole line
+    if crowded and lines and compute_capability[0] in _LARGE_SHARED:
+        return _by_shared_memory(shape)
+    # A thread keeps six block ids where tiles are not whole, for which heads of 256 leave no registers.
+    return _by_registers(shape) if shape.whole or shape.head_dim <= 128 else None
+
+
+def _by_registers(shape: TensorShape) -> TensorVariant:
+    small, drafts = shape.small, shape.drafts
+    columns = 8 if shape.head_dim == 256 or shape.columns <= 8 or (drafts and not shape.whole) else 16
+    groups = min(WARPS, _power_of_2(-(-shape.columns // columns)))
+    if shape.head_dim == 256:
+        ctas = 2
+    elif columns == 16:
+        ctas = 3 if shape.head_dim == 64 and not drafts else 2
+    elif small or shape.head_dim == 64:
+        ctas = 3 if drafts or (shape.scales and not shape.whole) else 4
+    else:
+        ctas = 2 if drafts else 3
+    # Queries in shared memory cost time, in registers they cost those of others.
+    staged = columns == 16 or shape.head_dim == 256 or drafts or not shape.whole
+    macros = {"COLUMNS": columns, "GROUPS": groups, "CTAS": ctas, "STAGED": int(staged), "STAGES": 0, "SHARED": 0}
+    return TensorVariant(macros, columns * groups, 0)
+
+
+def _by_shared_memory(shape: TensorShape) -> TensorVariant:
+    large = shape.head_dim == 256
+    columns = min(_power_of_2(max(8, shape.columns)), 16 if large else 32)
+    sums = columns * shape.head_dim  # of a warp; 4096 take half of the registers
+    slim = not shape.drafts and shape.whole
+    if sums >= 4096:
+        ctas = 2
+    elif sums == 2048:
+        ctas = 3 if slim or shape.head_dim == 64 else 2
+    else:
+        ctas = 3 if shape.head_dim > 64 else 4
+    deep = 3 if ctas == 2 else 2
+    stages = {64: 3, 128: 3 if shape.small else deep, 256: 2 if shape.small else 1}[shape.head_dim]
+    if sums >= 4096 and not shape.small:
+        stages = min(stages, 2)
+    macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": stages}
+    shared = shared_bytes(shape, columns, stages)
+    return TensorVariant({**macros, "SHARED": shared}, columns, shared)
+
+
+def shared_bytes(shape: TensorShape, columns: int, stages: int) -> int:
+    """The size of sums_t (decode_pieces.cuh) with STAGES; the kernel does not compile with less."""
+    of_token = shape.head_dim * (1 if shape.small else 2)
+    stage = TILE * (2 * of_token + (8 if shape.scales else 0) + 4)
+    own = max(stages * stage, columns * (shape.head_dim + _PITCH) * 4)
+    queries = columns * shape.head_dim * 2
+    return -(-(WARPS * own + queries + 4 * columns + 8 * WARPS * columns + 8) // 16) * 16
+
+
+def _power_of_2(number: int) -> int:
+    return 1 << (number - 1).bit_length()
