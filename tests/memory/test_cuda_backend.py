@@ -19,4 +19,6 @@ class TestCudaBackend(ByteConformance):
 
     def adoptable(self, nbytes: int) -> object:
         torch = pytest.importorskip("torch")
-        return torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
+        zeros = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
+        torch.cuda.synchronize()  # it fills on a stream of its own, and could do so behind our first write
+        return zeros

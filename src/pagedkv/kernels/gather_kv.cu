@@ -26,35 +26,38 @@ static __device__ __forceinline__ void gather_part(const char* pool, u64 block_s
                                                    u64 scale_stride, char* tokens, long long token_stride,
                                                    long long head_stride, const long long* slots, u64 n,
                                                    u64 total_slots, u32 cta, float scale) {
+  typedef Part<DIM> P;
   const Items<DIM> items(cta);
 
   u64 slot[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u64 token = items.token(i);
+    const u32 at = items.at(i);
+    const u64 token = items.token(at);
     slot[i] = token < n ? (u64)slots[token] : ~0ull;
   }
   Bits<STORED_BYTES> stored[UNROLL];
   float factor[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u32 head = items.head(i);
+    const u32 at = items.at(i), head = P::head(at);
     stored[i] = {};
     factor[i] = scale;
     if (slot[i] < total_slots) {
       const u64 block = slot[i] / BLOCK_SIZE, offset = slot[i] % BLOCK_SIZE;
-      stored[i] = load<STORED_BYTES>(pool + block * block_stride + Part<DIM>::row_of(offset, head) +
-                                     items.place(i) * STORED_BYTES);
+      stored[i] = load<STORED_BYTES>(pool + block * block_stride + P::row_of(offset, head) +
+                                     P::place(at) * STORED_BYTES);
       if constexpr (SCALES == 2)
-        factor[i] = *(const float*)(scales + block * scale_stride + Part<DIM>::scale_of(offset, head));
+        factor[i] = *(const float*)(scales + block * scale_stride + P::scale_of(offset, head));
     }
   }
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u64 token = items.token(i);
+    const u32 at = items.at(i);
+    const u64 token = items.token(at);
     if (token < n)
-      store<GIVEN_BYTES>(tokens + (long long)token * token_stride + items.head(i) * head_stride +
-                             items.place(i) * GIVEN_BYTES,
+      store<GIVEN_BYTES>(tokens + (long long)token * token_stride + P::head(at) * head_stride +
+                             P::place(at) * GIVEN_BYTES,
                          slot[i] < total_slots ? convert(stored[i], factor[i]) : Bits<GIVEN_BYTES>{});
   }
 }

@@ -28,25 +28,28 @@ template <int DIM>
 static __device__ __forceinline__ void write_part(char* pool, u64 block_stride, const char* tokens, long long token_stride,
                                                   long long head_stride, const long long* slots, u64 n, u64 total_slots,
                                                   u32 cta, float scale) {
+  typedef Part<DIM> P;
   const Items<DIM> items(cta);
 
   Bits<GIVEN_BYTES> given[UNROLL];
   u64 slot[UNROLL];
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
-    const u64 token = items.token(i);
+    const u32 at = items.at(i);
+    const u64 token = items.token(at);
     slot[i] = ~0ull;
     if (token < n) {
       slot[i] = (u64)slots[token];
-      given[i] = load<GIVEN_BYTES>(tokens + (long long)token * token_stride + items.head(i) * head_stride +
-                                   items.place(i) * GIVEN_BYTES);
+      given[i] = load<GIVEN_BYTES>(tokens + (long long)token * token_stride + P::head(at) * head_stride +
+                                   P::place(at) * GIVEN_BYTES);
     }
   }
 #pragma unroll
   for (int i = 0; i < UNROLL; ++i) {
+    const u32 at = items.at(i);
     if (slot[i] < total_slots)
-      store<STORED_BYTES>(pool + slot[i] / BLOCK_SIZE * block_stride +
-                              Part<DIM>::row_of(slot[i] % BLOCK_SIZE, items.head(i)) + items.place(i) * STORED_BYTES,
+      store<STORED_BYTES>(pool + slot[i] / BLOCK_SIZE * block_stride + P::row_of(slot[i] % BLOCK_SIZE, P::head(at)) +
+                              P::place(at) * STORED_BYTES,
                           convert(given[i], scale));
   }
 }
