@@ -258,6 +258,8 @@ def test_a_fit_has_no_negative_coefficient(tmp_path: Path) -> None:
         ([(1, 1, 1, 0)] * 4, HEADER, "line 2, column seconds"),
         ([(1, -1, 1, 1)] * 4, HEADER, "column decode_sequences"),
         ([(1, "nan", 1, 1)] * 4, HEADER, "'nan'"),
+        ([(1e300, 1, 1, 1)] * 4, HEADER, "column prefill_tokens: '1e\\+300'"),
+        ([(1, 1, 1, 1e-300)] * 4, HEADER, "column seconds"),
         ([(1, 1, 1)] * 4, HEADER, "column seconds: ''"),
     ],
 )
