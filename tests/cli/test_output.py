@@ -29,6 +29,21 @@ def test_a_full_disk_is_a_message(more: tuple[str, ...]) -> None:
 
 
 @posix
+def test_a_file_name_that_is_no_text_is_shown(tmp_path: Path) -> None:
+    trace = tmp_path / os.fsdecode(b"requests \xff.csv")
+    try:
+        trace.write_text("input_len,output_len\n10,5\n", encoding="utf-8")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    line = [*COMMAND[:4], "--device", "null", "--trace", str(trace)]
+    # An encoding without `surrogateescape`, as in every locale but that of POSIX.
+    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=strict)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "requests \\udcff.csv" in done.stdout
+
+
+@posix
 @pytest.mark.parametrize("more", [(), ("--json", "-")])
 def test_closed_standard_output_is_no_traceback(more: tuple[str, ...]) -> None:
     done = shell(">&-", *more)

@@ -137,6 +137,23 @@ def test_what_a_page_holds_survives_a_run_that_fails(run: Run, tmp_path: Path) -
     assert not new.exists()
 
 
+@needs_extra
+def test_ctrl_c_while_a_page_is_made_leaves_the_result_and_no_page(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(page: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pagedkv.report.html.render.render", interrupted)
+    files = [tmp_path / "run.json", tmp_path / "run.html"]
+    done = run("simulate", "--completions", 3, "--json", files[0], "--report", files[1])
+    assert (done.code, done.err) == (130, "interrupted\n")
+    assert [file.exists() for file in files] == [True, False]
+    assert json.loads(files[0].read_text(encoding="utf-8"))["outcome"] == "PASS"
+    assert run("report", files[0], "--output", files[1]).code == 130
+    assert not files[1].exists()
+
+
 def test_a_result_is_not_overwritten_by_its_page(run: Run, results: list[Path]) -> None:
     done = run("report", results[0], "--output", results[0])
     assert done.code == 2

@@ -181,12 +181,14 @@ def test_bars_show_ours_and_what_is_printed() -> None:
         {"group": "a", "label": "y", "ours": 0.25, "printed": [0.5, 1.0], "difference": -0.25},
         {"group": "b", "label": "z", "ours": None, "printed": 1.0, "difference": None},
         {"group": "b", "label": "only ours", "ours": 0.0, "printed": None, "difference": None},
+        {"group": "b", "label": "no share", "ours": 1e15, "printed": None, "difference": None},  # of a damaged file
     ]
     drawn = {line.label: line.value for line in bar_lines(bars, 1.0, "| printed")}
     assert drawn["a: x"] == "#" * 15 + "|" + "#" * 14
     assert drawn["a: y"] == "#" * 15 + "." * 15 + "|" + "." * 29 + "|"
     assert drawn["b: z"] == "." * 60 + "|"
     assert drawn["b: only ours"] == ""
+    assert drawn["b: no share"] == "#" * 60
     (table,) = beside_table(bars, "what")
     assert table.rows == (
         ("a: x", "50.00 %", "25.0 %", "+25.00"),

@@ -62,8 +62,11 @@ def test_a_roofline_brings_the_models_bytes(run: Run, trace: Path) -> None:
     assert found["config"]["token_bytes"] == 131_072
     model = found["time"]["model"]
     assert (model["kind"], model["model"], model["gpu"], model["gpus"]) == ("roofline", "Llama-3.1-8B", "H100-80GB", 1)
-    # 8,030,261,248 parameters without the 128,256 x 4,096 of input embeddings, 2 bytes and 2 operations each.
-    assert model["weight_bytes"] == model["token_operations"] == 2 * (8_030_261_248 - 128_256 * 4096)
+    # 8,030,261,248 parameters without the 128,256 x 4,096 of input embeddings, 2 bytes and 2 operations each; as many
+    # of the output layer.
+    assert model["weight_bytes"] == 2 * (8_030_261_248 - 128_256 * 4096)
+    assert model["output_operations"] == 2 * 128_256 * 4096
+    assert model["token_operations"] + model["output_operations"] == model["weight_bytes"]
     assert model["pair_operations"] == 2 * 32 * 32 * 256
     assert any("seconds come from a model" in note for note in found["notes"])
     two = document(

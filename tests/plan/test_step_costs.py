@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +23,17 @@ def costs(name: str, ranks: int = 1, weights: Weights | None = None) -> StepCost
 
 def test_tied_embeddings_are_read_as_the_output_layer() -> None:
     # Llama 3.2 1B: 1,235,814,400 parameters, its 128,256 x 2,048 embeddings tied.
-    assert costs("Llama-3.2-1B").weight_bytes == 2 * 1_235_814_400
+    found = costs("Llama-3.2-1B")
+    assert found.weight_bytes == 2 * 1_235_814_400
+    assert found.output_operations == 2 * 128_256 * 2048
+    assert found.token_operations + found.output_operations == 2 * 1_235_814_400
+
+
+def test_an_output_layer_of_unknown_size_is_one_of_the_layers() -> None:
+    model = read_catalog().model("Llama-3.2-1B")
+    config = {name: value for name, value in model.config.items() if name != "vocab_size"}
+    found = step_costs(replace(model, config=config), Weights(2000, "given", 1000), read_catalog().gpu("H100"), 2)
+    assert (found.weight_bytes, found.token_operations, found.output_operations) == (1000, 1000, 0)
 
 
 def test_a_mixture_reads_what_its_tokens_use() -> None:
@@ -32,7 +43,8 @@ def test_a_mixture_reads_what_its_tokens_use() -> None:
     assert found.expert_share == 2 / 8
     assert found.expert_bytes == 2 * experts
     assert found.weight_bytes == 2 * common
-    assert found.token_operations == 2 * (common + experts / 4)
+    assert found.output_operations == 2 * 32_000 * 4096
+    assert found.token_operations == 2 * (common - 32_000 * 4096 + experts / 4)
     assert found.pair_operations == 2 * 32 * 32 * 256
     four = costs("Mixtral-8x7B-v0.1", 4)
     assert four.expert_bytes * 4 == found.expert_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 VERSIONS = {"pagedkv": "0.1.0", "python": "3.12.0", "numpy": "2.0.0", "platform": "Linux"}
-HOSTILE = "</script><script>window.hacked=1</script><!--<img src=x onerror=window.hacked=1>&\u2028'\"${1}%{y}"
+HOSTILE = "</script><script>window.hacked=1</script><!--<img src=x onerror=window.hacked=1>&\u2028'\"${1}$%{y}"
 
 
 def series(buckets: int, *, per_bucket: int = 2, gap_after: int | None = None) -> dict[str, Any]:

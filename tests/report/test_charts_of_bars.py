@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pagedkv.report.html.chart import label
 from pagedkv.report.html.charts_paper import paper_charts
 from pagedkv.report.html.charts_systems import contiguous_charts, systems_charts
 from pagedkv.report.html.charts_time import time_charts
 
 from .documents import reproduction, simulation, system
+
+
+def test_a_label_is_neither_tags_nor_a_formula() -> None:
+    assert label("<b>a</b> & b,\n$x$") == "&lt;b&gt;a&lt;/b&gt; &amp; b, &#36;x&#36;"
 
 
 def test_systems_are_stacked_to_the_whole_pool() -> None:

@@ -26,6 +26,13 @@ def test_figures_have_difference_and_ratio() -> None:
     assert (figures["token_hit_rate"]["a"], figures["token_hit_rate"]["b"]) == (None, 0.25)
 
 
+def test_a_ratio_beyond_all_numbers_is_none() -> None:
+    a, b = simulation(), simulation()
+    a["figures"]["mean_running"], b["figures"]["mean_running"] = 5e-324, 8.0
+    figures = {one["key"]: one for one in compare_documents((a, b), FILES)["figures"]}
+    assert figures["mean_running"] == {"key": "mean_running", "a": 5e-324, "b": 8.0, "difference": 8.0, "ratio": None}
+
+
 def test_what_differs_in_configuration_comes_with_its_name() -> None:
     a, b = simulation(), simulation()
     b["config"] |= {"blocks": 50, "synthetic": {"rate": 2}}

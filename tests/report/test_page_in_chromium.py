@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pagedkv.report.comparison import compare_documents
+from pagedkv.report.html.compare_page import compare_page
 from pagedkv.report.html.page import page_of
 from pagedkv.report.html.render import render
 
@@ -125,6 +127,22 @@ def test_arrow_keys_walk_along_a_chart_and_say_what_is_there(shown: Opened) -> N
     said = shown.page.locator("#spoken").text_content() or ""
     assert said.startswith("first step: 2; last step: 3; blocks in use, % of pool: mean: 1.5;")
     assert shown.page.locator("#utilization .hoverlayer .legend text").count() > 0
+
+
+def test_arrow_keys_walk_to_the_end_of_the_longer_of_two_runs(browser: Browser, tmp_path: Path) -> None:
+    short, long = simulation(), simulation()
+    long["history"]["series"] = series(40, per_bucket=1)
+    files = ("a.json", "price $1 to $2.json")
+    file = tmp_path / "both.html"
+    file.write_bytes(render(compare_page(compare_documents((short, long), files), (short, long))))
+    with opened(browser, file) as shown:
+        shown.page.locator("#utilization .plot").focus()
+        shown.page.keyboard.press("End")
+        said = shown.page.locator("#spoken").text_content() or ""
+        assert "A: first step: \N{EN DASH}" in said
+        assert "B: first step: 39" in said
+        assert shown.page.locator("#utilization .hoverlayer .legend text").count() > 0
+        assert shown.console == []
 
 
 def test_a_tooltip_has_value_and_unit(shown: Opened) -> None:

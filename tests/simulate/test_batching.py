@@ -114,6 +114,15 @@ def test_samples_of_a_request_count_one_each() -> None:
     assert max(sequences for sequences, *_ in writes.work) == 12
 
 
+def test_a_group_that_gives_way_to_itself_computes_nothing() -> None:
+    writes = Writes()
+    load = Load(workload([(0, 4, 2)] * 2), groups=Groups(samples=2), step_time=writes)
+    result, _ = simulate(5, 4, load)
+    # The second group's first sample takes the last block; its second finds none, and the whole group goes back.
+    assert result.figures["preemptions"] == 1
+    assert writes.work[1] == (2, 10, 0, 0, 0)
+
+
 def test_a_request_longer_than_a_step_is_rejected_where_prompts_are_whole() -> None:
     result, _ = simulate(64, 4, Load(workload([(0, 9, 3), (0, 8, 3)]), batching=Batching(10)))
     (rejection,) = result.rejections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,14 @@ def test_roofline_is_the_larger_of_arithmetic_and_memory_twice() -> None:
     assert model.seconds(work(1, 50)) == pytest.approx(0.01 + 0.00204)
     # A prompt of 100: arithmetic 200 ms; 5,050 pairs 50.5 ms against (100 + 100) x 4 B, 8 ms.
     assert model.seconds(work(0, 0, (0, 100))) == pytest.approx(0.2 + 0.0505)
+
+
+def test_prompts_do_not_pass_the_output_layer() -> None:
+    model = Roofline(1, token_operations=100, pair_operations=0, kv_token_bytes=0, peak=1, bandwidth=1e9)
+    assert model.seconds(work(2, 50, (0, 10))) == 1200
+    output = replace(model, output_operations=7)
+    assert output.seconds(work(2, 50, (0, 10))) == 1214
+    assert output.seconds(work(0, 0, (0, 10))) == 1000
 
 
 def test_more_tokens_touch_more_experts_and_never_more_than_all() -> None:
@@ -249,6 +258,8 @@ def test_a_fit_has_no_negative_coefficient(tmp_path: Path) -> None:
         ([(1, 1, 1, 0)] * 4, HEADER, "line 2, column seconds"),
         ([(1, -1, 1, 1)] * 4, HEADER, "column decode_sequences"),
         ([(1, "nan", 1, 1)] * 4, HEADER, "'nan'"),
+        ([(1e300, 1, 1, 1)] * 4, HEADER, "column prefill_tokens: '1e\\+300'"),
+        ([(1, 1, 1, 1e-300)] * 4, HEADER, "column seconds"),
         ([(1, 1, 1)] * 4, HEADER, "column seconds: ''"),
     ],
 )

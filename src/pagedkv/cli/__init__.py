@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -19,6 +20,9 @@ def main() -> None:
     """Run the command line of this process and exit."""
     if sys.stdout is None:  # started with standard output closed
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a file name may have bytes that are no text: shown, not refused
+            stream.reconfigure(errors="backslashreplace")
     end_on_interrupt()
     try:
         try:

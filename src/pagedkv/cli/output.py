@@ -30,8 +30,8 @@ def deliver(
 ) -> NoReturn:
     """Make a command's document (`make` is told whether to show progress), show it, write it, exit by its outcome.
 
-    html: the file of its page; page: makes it from the document, by default as of the command. What raises leaves
-    nothing of the files behind.
+    html: the file of its page; page: makes it from the document, by default as of the command. What raises, Ctrl-C
+    too, leaves no file behind that it did not finish.
     """
     from pagedkv.cli.simulation_run import EXIT_CODES
     from pagedkv.report.document import command_line
@@ -39,14 +39,14 @@ def deliver(
     with _written(json, html) as (json_file, html_file):
         on_stdout = json_file is not None and json_file.is_stdout
         document = _with_command_line(make(not (quiet or on_stdout)), command_line())
-    # The dashboard first: should a file fail after all, the figures are not lost.
-    show(report(document), quiet=quiet, json_on_stdout=on_stdout)
-    if json_file is not None:
-        json_file.write(document)
-    if html_file is not None:
-        from pagedkv.report.html.page import page_of
+        # The dashboard first: should a file fail after all, the figures are not lost.
+        show(report(document), quiet=quiet, json_on_stdout=on_stdout)
+        if json_file is not None:
+            json_file.write(document)
+        if html_file is not None:
+            from pagedkv.report.html.page import page_of
 
-        html_file.write((page or page_of)(document))
+            html_file.write((page or page_of)(document))
     raise typer.Exit(EXIT_CODES[document["outcome"]])
 
 

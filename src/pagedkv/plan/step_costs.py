@@ -1,7 +1,8 @@
 """What a step of a model costs one GPU, in operations and bytes: the numbers of a roofline.
 
 Linear layers: 2 operations a parameter that a token uses, and the bytes of all parameters that some token uses. The
-table of input embeddings is looked up, not read, unless it is the output layer too. Attention: 2 x (head size of K + of
+table of input embeddings is looked up, not read, unless it is the output layer too. The output layer is apart: most
+tokens of a prompt never pass it. Attention: 2 x (head size of K + of
 V) operations a query head, layer and pair of tokens; a latent layout as if its vectors were the heads. Everything is
 shared evenly by the GPUs; keys and values are those of a rank's layout.
 """
@@ -23,7 +24,8 @@ from pagedkv.plan.weights import Weights
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """weight_bytes: read whatever the batch; expert_bytes, expert_share: see `experts`. Operations and bytes of a GPU.
+    """weight_bytes: read whatever the batch; expert_bytes, expert_share: see `experts`. Operations and bytes of a GPU;
+    token_operations without the output layer's, which are 0 where its size is not known.
 
     peak: its operations/s, bandwidth: its bytes/s, of which the sources are the catalog's.
     """
@@ -32,6 +34,7 @@ class StepCosts:
     expert_bytes: float
     expert_share: float
     token_operations: float
+    output_operations: float
     pair_operations: float
     peak: float
     bandwidth: float
@@ -57,27 +60,33 @@ def step_costs(model: Model, weights: Weights, gpu: Gpu, ranks: int = 1) -> Step
     each = weights.total_bytes / parameters  # bytes
     experts = experts_of(fields, shape.num_layers)
     routed, share = (0, 0.0) if experts is None else (experts.parameters, experts.share)
-    common = parameters - routed - _looked_up(fields)
-    if common <= 0:
+    output = _output_layer(fields)
+    common = parameters - routed - (output if _untied(fields) else 0)
+    if common <= output:
         raise InvalidArgumentError(
-            f"{model.name} has {parameters:,} parameters, and experts and embeddings alone {parameters - common:,}; "
-            "correct its config or its number of parameters"
+            f"{model.name} has {parameters:,} parameters, and experts and embeddings alone "
+            f"{parameters - common + output:,}; correct its config or its number of parameters"
         )
     return StepCosts(
         weight_bytes=common * each / ranks,
         expert_bytes=routed * each / ranks,
         expert_share=share,
-        token_operations=2 * (common + routed * share) / ranks,
+        token_operations=2 * (common - output + routed * share) / ranks,
+        output_operations=2 * output / ranks,
         pair_operations=_pair_operations(fields, shape) / ranks,
         peak=gpu.flops,
         bandwidth=gpu.bandwidth,
     )
 
 
-def _looked_up(fields: Mapping[str, Any]) -> int:
-    """Parameters of the input embeddings, where the output layer has its own."""
-    untied = fields.get("tie_word_embeddings", fields.get("model_type") not in COUNTED) is False
-    if not untied or fields.get("vocab_size") is None or fields.get("hidden_size") is None:
+def _untied(fields: Mapping[str, Any]) -> bool:
+    """Whether the output layer is a table of its own, beside that of the input embeddings."""
+    return fields.get("tie_word_embeddings", fields.get("model_type") not in COUNTED) is False
+
+
+def _output_layer(fields: Mapping[str, Any]) -> int:
+    """Parameters of the output layer, as many as of the input embeddings; 0 where the config does not tell."""
+    if fields.get("vocab_size") is None or fields.get("hidden_size") is None:
         return 0
     return _number(fields, "vocab_size") * _number(fields, "hidden_size")
 

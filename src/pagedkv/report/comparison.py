@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import PurePath
 from typing import Any
 
@@ -74,14 +75,12 @@ def _figures(documents: tuple[Document, Document]) -> list[dict[str, Any]]:
 
 def _compared(key: str, a: float | None, b: float | None) -> dict[str, Any]:
     """difference: b - a; ratio: b / a. None where one is missing, or there is no ratio."""
-    known = a is not None and b is not None
-    return {
-        "key": key,
-        "a": a,
-        "b": b,
-        "difference": b - a if known else None,  # type: ignore[operator]
-        "ratio": b / a if known and a else None,  # type: ignore[operator]
-    }
+    difference = ratio = None
+    if a is not None and b is not None:
+        difference = b - a
+        if a and isfinite(quotient := b / a):  # a may be so small that there is none
+            ratio = quotient
+    return {"key": key, "a": a, "b": b, "difference": difference, "ratio": ratio}
 
 
 def _numbers(document: Document) -> dict[str, int | float | None]:

@@ -26,11 +26,12 @@ class OutputFile:
         """Replace what the file holds."""
         try:
             Path(self._target).write_bytes(content)
+            self._created = False  # no empty file any more: it stays
         except OSError as error:
             raise self._error(error.strerror) from error
 
     def discard(self) -> None:
-        """Remove the empty file that opening made, if the run ended without a result."""
+        """Remove the empty file that opening made, or what was written of it, if there is no whole result."""
         if self._created:
             Path(self._target).unlink(missing_ok=True)
 

@@ -13,7 +13,9 @@ from pagedkv.report.html.page import Page, page_of
 
 _MAKE_ONE = "give what `pagedkv simulate`, `plan` or `reproduce` wrote with --json FILE"
 # What a builder of plain data meets in a document that lacks something, or has something else in its place.
-MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError)
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
+# No run counts or measures so much. Beyond it, what a page makes of a number might be none: a sum, a percentage.
+_LARGEST = 1e100
 
 
 def read_document(file: str) -> Document:
@@ -58,13 +60,21 @@ def _parsed(file: str) -> Any:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{file!r} cannot be read ({error}); {_MAKE_ONE}") from error
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, parse_float=_float, parse_int=_int)
     except (ValueError, RecursionError) as error:
         raise _none_of_ours(file, f"it is not JSON: {error}") from error
 
 
+def _float(digits: str) -> float:
+    return float(digits) if abs(float(digits)) <= _LARGEST else _refuse(f"{digits[:24]}...")
+
+
+def _int(digits: str) -> int:
+    return int(digits) if abs(int(digits)) <= _LARGEST else _refuse(f"{digits[:24]}...")
+
+
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is no number of a result")
 
 
 def _none_of_ours(file: str, why: str) -> InvalidArgumentError:

@@ -15,8 +15,9 @@ _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INTERRUPTED": "bold yellow
 
 def print_report(report: Report) -> None:
     """Print to standard output, a terminal."""
-    console = Console(highlight=False)
-    console.print(Panel(Text("\n".join(report.banner)), title=report.title, title_align="left", border_style="cyan"))
+    console = Console(highlight=False, markup=False, emoji=False)  # names of files may look like either
+    banner = Text("\n".join(report.banner))
+    console.print(Panel(banner, title=Text(report.title), title_align="left", border_style="cyan"))
     console.print(_panels(report.sections, two=console.width >= _TWO_COLUMNS))
     for table in report.tables:
         console.print(_table(table))
@@ -50,7 +51,7 @@ def _panel(section: Section) -> Panel:
     table.add_column(style="dim")
     for line in section.lines:
         table.add_row(line.label, Text(line.value, style="bold"), line.note)
-    return Panel(table, title=section.title, title_align="left")
+    return Panel(table, title=Text(section.title), title_align="left")
 
 
 def _table(table: Table) -> Panel:
@@ -60,4 +61,4 @@ def _table(table: Table) -> Panel:
         grid.add_column(title, justify="right")
     for name, *figures in table.rows:
         grid.add_row(name, *(Text(figure, style="bold") for figure in figures))
-    return Panel(grid, title=table.title, title_align="left")
+    return Panel(grid, title=Text(table.title), title_align="left")

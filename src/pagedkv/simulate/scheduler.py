@@ -109,7 +109,7 @@ class Scheduler(StepLoop):
             self.work.begin(grown, self.manager.get_stats().logical_tokens - partial)
 
     def _append_one_each(self) -> int:
-        """Return how many sequences have grown."""
+        """Return how many sequences have grown and still run."""
         running, start = self.running, 0
         while start < (end := len(running.ids) - (self._partial is not None)):
             ids, ones = running.ids[start:end], running.ones[start:end]
@@ -125,7 +125,7 @@ class Scheduler(StepLoop):
             start += served
             if start < end:
                 self._preempt(running.newest)
-        return start
+        return end  # a group that gave way to itself may have grown in part
 
     def _reorder(self, beams: BeamSearch) -> None:
         """Beams that do not survive become copies of others, in one call for all groups."""

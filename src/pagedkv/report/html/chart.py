@@ -59,12 +59,14 @@ class Chart:
         }
 
 
-_TAG_PARTS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"}
 
 
 def label(text: str) -> str:
-    """Return a text that plotly.js shows as it is: it would take <b> for bold, and a line break for none. Pure."""
-    return re.sub(r"[&<>]", lambda found: _TAG_PARTS[found[0]], " ".join(text.split()))
+    """Return a text that plotly.js shows as it is: it would take <b> for bold, $ for a formula, and a line break for
+    none. Pure.
+    """
+    return re.sub(r"[&<>$]", lambda found: _ESCAPED[found[0]], " ".join(text.split()))
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -18,13 +18,17 @@ class HtmlFile:
         self._file = OutputFile(target, "report", "give a writable path")
 
     def write(self, page: Page) -> int:
-        """Write the page and return its bytes."""
-        from pagedkv.report.html.render import render
+        """Write the page and return its bytes; what raises, Ctrl-C too, leaves no new file."""
+        from pagedkv.report.html import render
 
-        content = render(page)
-        self._file.write(content)
+        try:
+            content = render.render(page)
+            self._file.write(content)
+        except BaseException:
+            self.discard()
+            raise
         return len(content)
 
     def discard(self) -> None:
-        """Remove the empty file that opening made, if the run ended without a page."""
+        """Remove the file that opening made, if there is no whole page."""
         self._file.discard()

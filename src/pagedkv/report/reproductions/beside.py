@@ -65,7 +65,7 @@ def bar_names(bars: Sequence[Bar]) -> list[str]:
 
 
 def _drawn(bar: Bar, whole: float) -> str:
-    cells = ["#"] * round((bar["ours"] or 0.0) / whole * BAR)
+    cells = ["#"] * round(min(bar["ours"] or 0.0, 1.0) / whole * BAR)
     printed = bar["printed"]
     for mark in printed if isinstance(printed, list) else [printed]:
         if mark is not None:

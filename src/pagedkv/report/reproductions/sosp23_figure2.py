@@ -51,7 +51,7 @@ def bar(means: dict[str, float] | None) -> str:
         return ""
     text, total = "", 0.0
     for mark, share in zip(_MARKS, SHARES, strict=True):
-        total += means[share]
+        total = min(total + means[share], 1.0)
         text += mark * (round(total * BAR) - len(text))
     return text
 

@@ -15,6 +15,7 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate.step_time.linear import LinearTime
 from pagedkv.simulate.step_time.work import StepWork
 
+MOST, SHORTEST = 1e15, 1e-12  # beyond these no engine counts or measures, and squares would pass all numbers
 COLUMNS = ("prefill_tokens", "decode_sequences", "context_tokens", "seconds")
 Matrix = NDArray[np.float64]
 
@@ -117,7 +118,7 @@ def _row(file: str | PathLike[str], number: int, row: dict[str, str]) -> list[fl
             value = float(text)
         except ValueError:
             value = np.nan
-        if not np.isfinite(value) or value < 0 or (value == 0 and name == "seconds"):
+        if not (SHORTEST if name == "seconds" else 0) <= value <= MOST:
             raise InvalidArgumentError(f"{file}, line {number}, column {name}: {text[:40]!r} is no measured step's")
         values.append(value)
     return values

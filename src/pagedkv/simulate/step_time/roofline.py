@@ -3,7 +3,8 @@
     linear layers: max(operations / peak, weights that are touched / bandwidth)
     attention:     max(operations / peak, keys and values that are read and written / bandwidth)
 
-One after the other, so their sum. Left out: launches, sampling, communication between GPUs, caches.
+One after the other, so their sum. Left out: launches, sampling, communication between GPUs, caches; and the output
+layer of prefilled tokens, of which an engine needs the last one's only.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ class Roofline:
     """One GPU's share of a model, and the GPU.
 
     weight_bytes: read in every step; expert_bytes: of all experts, of which a token uses `expert_share` (0: no experts;
-    tokens choose independently and evenly). token_operations: of the linear layers, a token; pair_operations: of
-    attention, a token and a token it attends to. kv_token_bytes: of one token, all layers.
+    tokens choose independently and evenly). token_operations: of the linear layers, a token; output_operations: of the
+    output layer, a decoding sequence; pair_operations: of attention, a token and a token it attends to.
+    kv_token_bytes: of one token, all layers.
     peak: operations/s; bandwidth: bytes/s. Errors: InvalidArgumentError.
     """
 
@@ -34,6 +36,7 @@ class Roofline:
     bandwidth: float
     expert_bytes: float = 0.0
     expert_share: float = 0.0
+    output_operations: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -49,7 +52,8 @@ class Roofline:
         weights = self.weight_bytes
         if self.expert_bytes:
             weights += self.expert_bytes * (1.0 - (1.0 - self.expert_share) ** tokens)
-        linear = max(tokens * self.token_operations / self.peak, weights / self.bandwidth)
+        operations = tokens * self.token_operations + work.decode_sequences * self.output_operations
+        linear = max(operations / self.peak, weights / self.bandwidth)
         pairs = work.decode_context + work.prefill_pairs
         moved = (work.context + tokens) * self.kv_token_bytes
         return linear + max(pairs * self.pair_operations / self.peak, moved / self.bandwidth)

@@ -12,7 +12,8 @@ function walk(entry, by) {
   spoken.textContent = columns.map((column) => `${column.title}: ${cellText(column.values[entry.at])}`).join("; ");
   const axis = entry.plot._fullLayout?.xaxis;
   if (axis && entry.plot._fullLayout.hovermode === "x unified") {
-    Plotly.Fx.hover(entry.plot, { xval: columns[0].values[entry.at] });
+    const steps = columns.find((column) => entry.at < column.values.length); // of two runs the first that is so long
+    Plotly.Fx.hover(entry.plot, { xval: steps.values[entry.at] });
   }
 }
 
