@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "host-amd-epyc-2-cores.json"
 GPU_RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200.json"
 # What a step costs the host differs from host to host by a factor of two: a run of its own, beside that of the others.
+ATTENTION_RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200-attention.json"
 GPU_HOST_RESULTS = ROOT / "benchmarks" / "results" / "gpu-h200-host-time.json"
 START, END = "<!-- figures -->\n", "<!-- /figures -->"
 
@@ -74,12 +75,24 @@ GPU_SHOWN = (
         "write_kv, 4096 tokens, of FlashInfer's append",
         "`write_kv`, 4,096 tokens, time of FlashInfer 0.6.1's append",
     ),
-    (
-        "decode-attention",
-        "B=64 L=4096, 32/8 heads, KV read",
-        "decode attention, 64 x 4,096 tokens, 32/8 heads: KV read",
-    ),
-    ("decode-attention", "B=1 L=131072, 32/8 heads, KV read", "the same, 1 x 131,072 tokens"),
+)
+ATTENTION_SHOWN = tuple(
+    ("decode-attention", case, words)
+    for case, words in (
+        (
+            "B=64 L=4096, 32/8 heads, of the read ceiling",
+            "decode attention, 64 x 4,096 tokens, 32/8 heads, of reading alone",
+        ),
+        ("B=64 L=4096, 64/8 heads, of the read ceiling", "the same, 64/8 heads"),
+        ("B=64 L=4096, 32/32 heads, of the read ceiling", "the same, 32/32 heads"),
+        ("B=1 L=131072, 32/8 heads, of the read ceiling", "the same, 1 x 131,072 tokens, 32/8 heads"),
+        (
+            "B=64 L=4096, 32/8 heads, of the best peer's time",
+            "64 x 4,096, 32/8: time of FlashInfer 0.6.1's fastest path",
+        ),
+        ("B=64 L=4096, 32/32 heads, of the best peer's time", "64 x 4,096, 32/32: the same"),
+        ("4 query tokens, B=64 L=4096, 32/8, of the best peer's time", "4 query tokens, 32/8: the same"),
+    )
 )
 
 
@@ -97,18 +110,23 @@ def figures() -> str:
     ]
     on_gpu, more = _table(GPU_RESULTS, GPU_SHOWN)
     on_host, first = _table(GPU_HOST_RESULTS, GPU_HOST_SHOWN)
+    attention, last = _table(ATTENTION_RESULTS, ATTENTION_SHOWN)
     slower = {row["case"]: row["value"] for b in on_gpu["benchmarks"] if b["name"] == "host-time" for row in b["rows"]}
     slow = " and ".join(f"{slower[case]:.0f}" for _, case, _ in GPU_HOST_SHOWN)
     gpu = on_gpu["gpu"]
     lines += [
         *first,
         *more[2:],
+        *last[2:],
         "",
         f"Medians on {gpu['name']}, driver {gpu['settings']['driver_version']}, {on_gpu['versions']['python']}; "
         f"`python -m benchmarks.gpu`, {on_gpu['date'][:10]},",
         f"commit {on_gpu['commit']}; all rows: [{GPU_RESULTS.name}](benchmarks/results/{GPU_RESULTS.name}). "
         f"Host times: commit {on_host['commit']},",
-        f"[{GPU_HOST_RESULTS.name}](benchmarks/results/{GPU_HOST_RESULTS.name}); a slower host: {slow} us.",
+        f"[{GPU_HOST_RESULTS.name}](benchmarks/results/{GPU_HOST_RESULTS.name}); a slower host: {slow} us. "
+        f"Attention: commit {attention['commit']},",
+        f"[{ATTENTION_RESULTS.name}](benchmarks/results/{ATTENTION_RESULTS.name}); what limits it: "
+        "[attention.md](benchmarks/notes/attention.md).",
     ]
     return "\n".join(lines) + "\n"
 
