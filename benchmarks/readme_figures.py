@@ -54,6 +54,9 @@ SHOWN = (
     ),
     ("pool-build", "1,000,000 blocks built", "a pool of 1,000,000 blocks, built"),
     ("simulate-trace", "whole trace, wall of the process", "`simulate` on an hour of Azure conversation: 79,283 steps"),
+    ("planner", "a drawn load of 1,000,000 requests, wall of the process", "`simulate` of a million drawn requests"),
+    ("planner", "Figure 2, four systems, wall of the process", "`reproduce sosp23-figure2`: 423,325 steps"),
+    ("report-opening", "largest report, wall until every chart is drawn", "the largest report, opened in Chromium"),
 )
 
 
