@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.sweep import ResultStore
-from pagedkv.sweep.store import write_atomically
 
 KEY = "ab" * 32
 DOCUMENT = {"outcome": "PASS", "figures": {"share": 0.1, "count": 3, "none": None}}
@@ -73,13 +71,3 @@ def test_a_folder_that_cannot_be_one_is_told_before_the_run(tmp_path: Path, name
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgumentError, match="results cannot be stored in"):
         ResultStore(tmp_path / name).open()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permission bits: POSIX only")
-def test_others_may_read_what_their_umask_allows(tmp_path: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        write_atomically(tmp_path / "one", "text")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o644

@@ -15,6 +15,7 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.layout import parse_bytes
 from pagedkv.model_config import language_fields, read_shape
 from pagedkv.plan import Catalog, Demand, Gpu, Model, Plan, make_plan, read_catalog, weights_of
+from pagedkv.plan.planner import MOST_RANKS
 
 SHORTEST, LONGEST = 1024, 128 * 1024
 
@@ -104,7 +105,7 @@ def _gpu(options: PlanOptions, catalog: Catalog) -> Gpu:
 
 def _demand(options: PlanOptions, gpu: Gpu, model: Model) -> Demand:
     given = None if options.weights is None else parse_bytes(options.weights)
-    whole_number(options.tensor_parallel, "--tensor-parallel", minimum=1, maximum=INT32_MAX)
+    whole_number(options.tensor_parallel, "--tensor-parallel", minimum=1, maximum=MOST_RANKS)
     whole_number(options.block_size, "--block-size", minimum=1, maximum=INT32_MAX)
     return Demand(
         model=model,

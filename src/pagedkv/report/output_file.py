@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pagedkv.errors import InvalidArgumentError
+from pagedkv.whole_file import whole_file
 
 
 class OutputFile:
@@ -23,9 +24,15 @@ class OutputFile:
         self._check()
 
     def write(self, content: bytes) -> None:
-        """Replace what the file holds."""
+        """Replace what the file holds, by all of it or by nothing."""
+        path = Path(self._target)
         try:
-            Path(self._target).write_bytes(content)
+            # Devices and pipes have no place beside them, and a folder may allow no other file.
+            if path.is_file() and os.access(path.resolve().parent, os.W_OK):
+                with whole_file(path) as stream:
+                    stream.write(content)
+            else:
+                path.write_bytes(content)
             self._created = False  # no empty file any more: it stays
         except OSError as error:
             raise self._error(error.strerror) from error

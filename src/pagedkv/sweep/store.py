@@ -7,7 +7,6 @@ disk, by hand) is as good as missing. Several sweeps may use one folder at once:
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.sweep.keys import SCHEMA, digest_of_json
 from pagedkv.sweep.program import Document
+from pagedkv.whole_file import whole_file
 
 
 class ResultStore:
@@ -55,8 +55,8 @@ class ResultStore:
     def save(self, key: str, document: Document) -> None:
         """Keep a result, whole or not at all."""
         entry = {"schema": SCHEMA, "key": key, "sha256": digest_of_json(document), "document": document}
-        with self._told():
-            write_atomically(self._file(key), json.dumps(entry, indent=1, allow_nan=False) + "\n")
+        with self._told(), whole_file(self._file(key)) as stream:
+            stream.write(f"{json.dumps(entry, indent=1, allow_nan=False)}\n".encode())
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{key}.json"
@@ -70,22 +70,3 @@ class ResultStore:
             raise InvalidArgumentError(
                 f"results cannot be stored in {str(self._folder)!r} ({reason}); give a folder that can be written"
             ) from error
-
-
-def write_atomically(file: Path, text: str) -> None:
-    """Write a whole file or nothing, readable as any new file is. Errors: OSError."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        Path(name).chmod(0o666 & ~_umask())  # mkstemp's are for their owner alone, and a store may be shared
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)  # there is no way to ask without setting it
-    os.umask(mask)
-    return mask

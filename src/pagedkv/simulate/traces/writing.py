@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +13,7 @@ from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate.traces.json_rows import TICKS_PER_MS
 from pagedkv.simulate.traces.own import ARRIVAL, HEADER, OUTPUT, PROMPT, VERSION
 from pagedkv.simulate.workload import Workload
+from pagedkv.whole_file import whole_file
 
 ROWS_A_WRITE = 4096
 
@@ -31,13 +31,8 @@ def write_trace(workload: Workload, file: str | Path) -> None:
         target = Path(file).resolve()  # of a link, what it names
         if target.exists() and not target.is_file():
             raise _error(file, "no regular file")
-        made = target.with_name(f".pagedkv-{os.getpid()}-{target.name[:40]}")
-        try:
-            with made.open("xb") as stream:
-                _write(workload, stream, packed=target.suffix == ".gz")
-            made.replace(target)
-        finally:
-            made.unlink(missing_ok=True)
+        with whole_file(target) as stream:
+            _write(workload, stream, packed=target.suffix == ".gz")
     except OSError as error:
         raise _error(file, error.strerror) from error
 
