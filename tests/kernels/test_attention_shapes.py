@@ -21,6 +21,7 @@ from pagedkv.kernels.attention_shapes import (
     shares_for,
 )
 from pagedkv.kernels.attention_tensor import TensorShape, tensor_variant
+from pagedkv.kv_layout import KVLayout
 
 H200_SLOTS = 132 * 3
 
@@ -82,6 +83,18 @@ def test_short_sequences_stay_whole() -> None:
 )
 def test_tensor_cores_take_16_and_8_bits(shape: DecodeShape, capability: tuple[int, int], kernel: str) -> None:
     assert decode_variant(shape, capability).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("block_size", "kv_heads", "kernel"), [(1, 1, "attention"), (5, 3, "attention"), (2, 1, "tensor")]
+)
+def test_loads_of_16_bytes_are_for_vectors_that_begin_there(block_size: int, kv_heads: int, kernel: str) -> None:
+    """Scales of 8 bytes a token and head, K's and V's, move the next layer by less than that."""
+    layout = KVLayout(2, kv_heads, 64, "int8", block_size, scales=True)
+    aligned = layout.part_view(1, "k", 3).offset % 16 == 0
+    assert aligned == (kernel == "tensor")
+    shape = DecodeShape(64, 4, block_size, "bfloat16", "int8", True, alignment=layout.alignment)
+    assert decode_variant(shape, (9, 0)).kernel == f"decode_{kernel}"
 
 
 @given(st.integers(1, 16), st.integers(1, 4), st.sampled_from(HEAD_DIMS), st.sampled_from(["float32", "bfloat16"]))

@@ -24,6 +24,9 @@ _ROUND, SMALLEST_SHARE = 64, 4
 # Long shares are cut into so many: SMs are not equally fast, and the last ones to end should be short.
 _WAVES = 3
 _LARGEST_GRID_Y = 65535
+# Bytes that decode_tensor.cu loads at a time. decode_attention.cu loads four numbers, and where scales move those of 8
+# bits it is by a multiple of 4 bytes.
+_TENSOR_LOAD = 16
 # Two numbers a share, then sums, maximum and weight a line.
 MARKS_BYTES = 8 * (_LARGEST_GRID_Y + 1)
 _LINES_BYTES = 32768 * (128 + 2) * 4
@@ -33,7 +36,7 @@ WORKSPACE_BYTES = MARKS_BYTES + _LINES_BYTES
 @dataclass(frozen=True, slots=True)
 class DecodeShape:
     """What a kernel is chosen by: elements of a head, query heads a KV head, tokens of a block, formats; query tokens a
-    sequence, and whether scores are capped.
+    sequence, whether scores are capped, and bytes of which every vector of K and V begins at a multiple.
     """
 
     head_dim: int
@@ -44,6 +47,7 @@ class DecodeShape:
     scales: bool
     tokens: int = 1
     capped: bool = False
+    alignment: int = 256
 
     @property
     def columns(self) -> int:
@@ -89,7 +93,8 @@ def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
 def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> DecodeVariant:
     """The kernel for a shape that `check_decode_shape` lets pass."""
     whole, small = shape.block_size % TILE == 0, DTYPES[shape.stored].itemsize == 1
-    if (small or shape.queries == shape.stored) and shape.queries != COMPUTE_DTYPES[0] and compute_capability >= (8, 0):
+    served = (small or shape.queries == shape.stored) and shape.queries != COMPUTE_DTYPES[0]
+    if served and shape.alignment % _TENSOR_LOAD == 0 and compute_capability >= (8, 0):
         drafts = shape.tokens > 1
         kind = TensorShape(shape.head_dim, shape.columns, small, shape.scales, drafts, whole)
         if (found := tensor_variant(kind, compute_capability)) is not None:
