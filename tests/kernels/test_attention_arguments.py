@@ -142,6 +142,42 @@ def test_the_per_thread_stream_is_another_one_in_each_thread() -> None:
     ]
 
 
+def test_what_a_layout_aligns_chooses_the_kernel() -> None:
+    batch = AttentionBatch(
+        KVLayout(2, 1, 64, "int8", 5, scales=True), [Span(7), Span(12, 3)], 3, seed=8, dtype="float16"
+    )
+    side = Side(batch, Launches())
+    side.run()
+    assert side.launches.launched[0][0] == "decode_attention"
+    carry_out(side.launches.launched[0])
+    assert error_of(side.found(), batch.dtype, batch.expected) < 2.0**-8
+
+
+def test_threads_on_one_stream_keep_their_two_launches_together() -> None:
+    launches = Launches(processors=132)
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=4), launches)
+    get, threads = launches.get, []
+
+    def interrupted(name: str, types: Any, **macros: int) -> Any:
+        kernel = get(name, types, **macros)
+        launch = kernel.launch
+
+        def launch_and_let_others_try(*arguments: Any, **options: Any) -> None:
+            launch(*arguments, **options)
+            if not threads:
+                threads.append(threading.Thread(target=side.run))
+                threads[0].start()
+                threads[0].join(0.2)  # it ends only where nothing holds it back
+
+        kernel.launch = launch_and_let_others_try
+        return kernel
+
+    launches.get = interrupted  # type: ignore[method-assign]
+    side.run()
+    threads[0].join()
+    assert [name for name, *_ in launches.launched] == ["decode_tensor", "decode_merge"] * 2
+
+
 def test_too_little_memory_for_pieces_is_found_out_before_anything_is_launched() -> None:
     launches = Launches(processors=132)
     side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=5), launches)

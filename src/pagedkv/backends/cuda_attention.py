@@ -80,6 +80,7 @@ class _Decode:
         self._workspaces: dict[tuple[int, int], CudaBuffer] = {}
         self._plans: dict[tuple[object, ...], _Plan] = {}
         self._lock = threading.Lock()
+        self._launching = threading.Lock()
 
     def prepared(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> _Plan:
         """The plan of a launch. Raises InvalidArgumentError for a shape without a kernel."""
@@ -95,7 +96,7 @@ class _Decode:
                 count, tokens, heads, dim = batch.queries.shape
                 formats = (batch.queries.dtype, layout.dtype, layout.scales)
                 ratio = heads // layout.num_kv_heads
-                shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped)
+                shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped, layout.alignment)
                 check_decode_shape(shape, layout.value_dim)
                 plan = self._plans[key] = self._plan(shape, layout.num_kv_heads, (count, width), owner)
             return plan
@@ -112,7 +113,8 @@ class _Decode:
         sums = plan.workspace + MARKS_BYTES
         workspace = (sums, sums + lines * dim * 4, plan.workspace) if plan.merge else (0, 0, 0)
         argument = np.frombuffer(_packed(memory, batch, shares, workspace), np.uint64)
-        with self._driver.current():
+        # Pools of one device may be used by threads of their own, on one stream: nobody's pieces come between these.
+        with self._launching, self._driver.current():
             grid = (layout.num_kv_heads, shares.most, variant.column_groups)
             plan.kernel.launch(grid, THREADS, stream, argument, shared=variant.shared)
             if plan.merge is not None:
