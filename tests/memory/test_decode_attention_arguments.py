@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ def _change(**changed: Any) -> dict[str, Any]:
         (_change(softcap=0.0), "softcap is 0.0; give a number of at least"),
         (_change(softcap=float("inf")), "softcap is inf"),
         (_change(softcap=-1), "softcap is -1.0"),
+        (_change(softcap=1e31), r"softcap is 1e\+31; give .* at most 1e\+30"),
+        (_change(softmax_scale=3e38), "softmax_scale 3e\\+38 with K's scale 1 and no softcap leaves float32"),
+        (_change(softmax_scale=1e33, softcap=1e-6), "and softcap 1e-06 leaves float32"),
+        (_change(causal="no"), "causal is 'no'; give True or False"),
+        (_change(causal=np.array([True, False])), "causal is array"),
+        (_change(queries=SimpleNamespace(shape=3)), "queries is a SimpleNamespace"),
         (_change(out=np.zeros((3, 4, 15), np.float32)), r"out has shape \(3, 4, 15\); give \(3, 4, 16\)"),
         (_change(out=np.zeros((2, 4, 16), np.float32)), "out has shape"),
         (_change(out=np.zeros((3, 4, 16), np.float16)), "out is float16"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pagedkv.arguments import INT32_MAX, finite_number, whole_number
+import numpy as np
+
+from pagedkv.arguments import FLOAT32_MAX, INT32_MAX, finite_number, whole_number
 from pagedkv.dtypes import COMPUTE_DTYPES
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.kernels import DecodeBatch, StridedPlace, TableMemory
@@ -14,8 +16,8 @@ from pagedkv.pool.pool_kv import PoolKV, checked_scales
 from pagedkv.streams import AnyStream
 from pagedkv.tables import BlockTables
 
-# Below, what scores are divided by would leave float32.
-_SMALLEST_CAP = 1e-6
+# Outside, what kernels multiply scores by, in float32, would be infinite, or so small that it is taken for 0.
+_SMALLEST_CAP, _LARGEST_CAP = 1e-6, 1e30
 
 
 class PoolAttention(PoolKV):
@@ -68,7 +70,7 @@ class PoolAttention(PoolKV):
         if not layout.value_dim:
             raise InvalidArgumentError(
                 "a latent layout has no V, decode attention needs both; give the pool a KVLayout with K and V: on a "
-                "GPU with head size 64 or 128, on the host with any"
+                "GPU with head size 64, 128 or 256, on the host with any"
             )
         backend = self.backend
         formats = (layout.dtype,) if layout.dtype in COMPUTE_DTYPES else COMPUTE_DTYPES
@@ -81,9 +83,8 @@ class PoolAttention(PoolKV):
         cells, lines = self._cells(rows, table, count)
         k_scale, v_scale = checked_scales(layout, scales)
         layout.part_view(layer, "k", 1)  # refuses a layer that is not there
-        factor = (
-            1 / math.sqrt(layout.head_dim) if softmax_scale is None else finite_number(softmax_scale, "softmax_scale")
-        )
+        cap = 0.0 if softcap is None else _checked_cap(softcap)
+        factor = _checked_factor(layout, softmax_scale, k_scale, cap)
         batch = DecodeBatch(
             layer,
             _by_token(asked),
@@ -95,9 +96,9 @@ class PoolAttention(PoolKV):
             factor,
             k_scale,
             v_scale,
-            causal=bool(causal),
+            causal=_checked_choice(causal),
             window=0 if window is None else whole_number(window, "window", minimum=1, maximum=INT32_MAX),
-            softcap=0.0 if softcap is None else _checked_cap(softcap),
+            softcap=cap,
         )
         queue = self._queue(stream)
         self.backend.kernels.prepare_attention(self._memory, batch, queue)  # what fails here has put nothing on it
@@ -106,12 +107,11 @@ class PoolAttention(PoolKV):
     def _strided_queries(self, queries: object, formats: tuple[str, ...]) -> StridedPlace:
         """With 3 dimensions or 4; not every tensor says how many it has before it is exported."""
         shape = getattr(queries, "shape", None)
+        sized = hasattr(shape, "__len__")
         try:
-            return self.backend.as_strided(
-                queries, "queries", formats, 4 if shape is not None and len(shape) == 4 else 3
-            )
+            return self.backend.as_strided(queries, "queries", formats, 4 if sized and len(shape) == 4 else 3)
         except InvalidArgumentError as error:
-            if shape is not None:
+            if sized:
                 raise
             try:
                 return self.backend.as_strided(queries, "queries", formats, 4)
@@ -157,10 +157,28 @@ def _by_token(place: StridedPlace) -> StridedPlace:
     return replace(place, shape=(count, 1, *shape), strides=(step, step, *strides), array=array)
 
 
+def _checked_choice(causal: object) -> bool:
+    if not isinstance(causal, (bool, np.bool_)):
+        raise InvalidArgumentError(f"causal is {causal!r}; give True or False")
+    return bool(causal)
+
+
+def _checked_factor(layout: KVLayout, softmax_scale: object, k_scale: float, cap: float) -> float:
+    """What q K^T is multiplied by, without k_scale. Kernels have all factors in one float32."""
+    factor = 1 / math.sqrt(layout.head_dim) if softmax_scale is None else finite_number(softmax_scale, "softmax_scale")
+    if not abs(factor * k_scale * (1 / cap if cap else math.log2(math.e))) <= FLOAT32_MAX:
+        raise InvalidArgumentError(
+            f"softmax_scale {factor:g} with K's scale {k_scale:g} and {f'softcap {cap:g}' if cap else 'no softcap'} "
+            "leaves float32; give a smaller softmax_scale"
+        )
+    return factor
+
+
 def _checked_cap(softcap: object) -> float:
     cap = finite_number(softcap, "softcap")
-    if not cap >= _SMALLEST_CAP:
+    if not _SMALLEST_CAP <= cap <= _LARGEST_CAP:
         raise InvalidArgumentError(
-            f"softcap is {cap}; give a number of at least {_SMALLEST_CAP}, or None for scores as they are"
+            f"softcap is {cap}; give a number of at least {_SMALLEST_CAP} and at most {_LARGEST_CAP}, or None for "
+            "scores as they are"
         )
     return cap
