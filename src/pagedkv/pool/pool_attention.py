@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import replace
 
 import numpy as np
@@ -60,8 +61,9 @@ class PoolAttention(PoolKV):
 
         Put on `stream` (None: the compute stream) and not waited for: tensors must stay until it has passed. The same
         inputs give the same bits. It may be captured into a graph, which keeps the address of `tables`: capture again
-        when they have grown. A GPU takes head sizes 64, 128 and 256, up to 16 query heads a KV head and up to 4 query
-        tokens, the host any.
+        when they have grown. It keeps the workspace of the stream it is captured on, too: no replay may run at the same
+        time as another graph of that stream, or as calls on it. A GPU takes head sizes 64, 128 and 256, up to 16 query
+        heads a KV head and up to 4 query tokens, the host any.
         Raises InvalidArgumentError, nothing written, for a pool without K and V, a layer that is not there, tensors of
         another format, shape, device or stride; BackendError if the pool is closed or lost.
         """
@@ -107,11 +109,11 @@ class PoolAttention(PoolKV):
     def _strided_queries(self, queries: object, formats: tuple[str, ...]) -> StridedPlace:
         """With 3 dimensions or 4; not every tensor says how many it has before it is exported."""
         shape = getattr(queries, "shape", None)
-        sized = hasattr(shape, "__len__")
+        ndim = len(shape) if isinstance(shape, Sized) else None
         try:
-            return self.backend.as_strided(queries, "queries", formats, 4 if sized and len(shape) == 4 else 3)
+            return self.backend.as_strided(queries, "queries", formats, 4 if ndim == 4 else 3)
         except InvalidArgumentError as error:
-            if sized:
+            if ndim is not None:
                 raise
             try:
                 return self.backend.as_strided(queries, "queries", formats, 4)
