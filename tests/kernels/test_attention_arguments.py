@@ -127,6 +127,18 @@ def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
     assert launches.allocated == [WORKSPACE_BYTES] * 2
 
 
+def test_plans_of_ever_new_shapes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pagedkv.backends.cuda_attention._MOST_PLANS", 3)
+    launches = Launches(processors=132)
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=4), launches)
+    for more in range(8):
+        wide = np.full((1, side.batch.width + more), -1, np.int32)
+        side.run(table=_place(wide, "int32"))
+        assert len(side.kernels._decode._plans) <= 3
+    assert len(launches.launched) == 16
+    assert len(launches.allocated) == 1
+
+
 def test_the_per_thread_stream_is_another_one_in_each_thread() -> None:
     launches = Launches(processors=132)
     side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=4), launches, stream=2)

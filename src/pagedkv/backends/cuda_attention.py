@@ -40,6 +40,8 @@ _BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q8Q3d3Q")  # batch_t of decode_pieces.c
 _KERNEL = (U64 * (_BATCH.size // 8),)
 # CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
 _PER_THREAD = 2
+# Batches and tables of ever new sizes would fill the host's memory; a plan made again compiles and allocates nothing.
+_MOST_PLANS = 4096
 
 
 class CudaAttention:
@@ -98,7 +100,10 @@ class _Decode:
                 ratio = heads // layout.num_kv_heads
                 shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped, layout.alignment)
                 check_decode_shape(shape, layout.value_dim)
-                plan = self._plans[key] = self._plan(shape, layout.num_kv_heads, (count, width), owner)
+                plan = self._plan(shape, layout.num_kv_heads, (count, width), owner)
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()  # kernels and workspaces are kept elsewhere
+                self._plans[key] = plan
             return plan
 
     def run(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> None:
