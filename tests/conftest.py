@@ -1,10 +1,13 @@
-"""What every test shares: the hypothesis profiles and the meaning of the ``gpu`` marker."""
+"""What every test shares: the hypothesis profiles, the ``gpu`` marker, and where data lies that is not ours."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +34,26 @@ settings.register_profile(
     suppress_health_check=_SLOW_START,
 )
 settings.load_profile(os.environ.get("PAGEDKV_HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The folder of real traces and of the shared bad files; they are no part of the repository."""
+    return _folder("PAGEDKV_TRACE_DIR")
+
+
+@pytest.fixture(scope="session")
+def oracle() -> dict[str, Any]:
+    """The exact values, by section; they are no part of the repository."""
+    values: dict[str, Any] = json.loads((_folder("PAGEDKV_ORACLE_DIR") / "values.json").read_text())
+    return values
+
+
+def _folder(variable: str) -> Path:
+    folder = os.environ.get(variable)
+    if not folder:
+        pytest.skip(f"{variable} is not set: the data of this test is no part of the repository")
+    return Path(folder)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from json import loads
 from pathlib import Path
@@ -20,12 +19,9 @@ FIGURE = "sosp23-figure2"
 
 
 @pytest.fixture
-def requests() -> Path:
+def requests(traces: Path) -> Path:
     """The paper's requests."""
-    folder = os.environ.get("PAGEDKV_TRACE_DIR")
-    if not folder:
-        pytest.skip("PAGEDKV_TRACE_DIR is not set: the data of this test is no part of the repository")
-    return Path(folder) / "sharegpt-opt-sosp23" / "fig2_requests_rate4_900s_seed0.csv"
+    return traces / "sharegpt-opt-sosp23" / "fig2_requests_rate4_900s_seed0.csv"
 
 
 def test_the_figure(run: Run, requests: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,6 @@ from pagedkv.simulate.sosp23_figure15 import Figure15
 from .conftest import Run
 
 BAR_KEYS = {"group", "label", "ours", "printed", "difference", "unit"}
-
-
-@pytest.fixture
-def traces() -> Path:
-    """The papers' traces."""
-    folder = os.environ.get("PAGEDKV_TRACE_DIR")
-    if not folder:
-        pytest.skip("PAGEDKV_TRACE_DIR is not set: the data of this test is no part of the repository")
-    return Path(folder)
 
 
 @pytest.fixture

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +64,19 @@ def write_files(page: Path, folder: Path) -> None:
         name = block.option("file")
         if name is not None:
             (folder / name).write_text(block.body, encoding="utf-8")
+
+
+def run_pagedkv(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run `pagedkv` with these words in a folder, whatever its exit code."""
+    return subprocess.run(
+        [sys.executable, "-m", "pagedkv.cli", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def page_name(page: Path) -> str:

@@ -4,15 +4,12 @@ shows: the lines below a command, in their order, `...` standing for any others.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from .pages import PAGES, Block, blocks, write_files
+from .pages import PAGES, Block, blocks, run_pagedkv, write_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +53,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: f"{c.block}:{'_'.join(c.words[1:])}")
 def test_command_ends_and_prints_as_shown(command: Command, tmp_path: Path) -> None:
     write_files(command.block.page, tmp_path)
-    ran = subprocess.run(
-        [sys.executable, "-m", "pagedkv.cli", *command.words[1:]],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ran = run_pagedkv(command.words[1:], tmp_path)
     assert ran.returncode == command.exit_code, ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
     printed = (ran.stdout + ran.stderr).splitlines()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from .pages import REPOSITORY, blocks
+from .pages import REPOSITORY, blocks, run_pagedkv
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed; the extra `report` brings it")
 pytest.importorskip("plotly", reason="plotly is not installed; the extra `report` brings it")
@@ -21,15 +18,7 @@ def test_commands_print_as_shown(tmp_path: Path) -> None:
     printed: list[str] = []
     for line in block.body.splitlines():
         if line.startswith("$ pagedkv "):
-            ran = subprocess.run(
-                [sys.executable, "-m", "pagedkv.cli", *line.split()[2:]],
-                cwd=tmp_path,
-                env=os.environ | {"PYTHONUTF8": "1"},
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
+            ran = run_pagedkv(line.split()[2:], tmp_path)
             assert (ran.returncode, ran.stderr) == (0, ""), line
             printed, commands = ran.stdout.splitlines(), commands + 1
         elif line != "...":
