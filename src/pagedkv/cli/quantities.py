@@ -14,6 +14,7 @@ TICKS_PER_MS = 10_000  # ticks of 100 ns
 
 _WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _LENGTH = re.compile(r"([0-9]{1,10})([kK]?)", re.ASCII)
+SMALL_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,9})?", re.ASCII)
 
 

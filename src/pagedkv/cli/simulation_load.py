@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.cli.quantities import SMALL_DECIMAL
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate import Lengths, Lognormal, SyntheticLoad, Turns, Uniform, read_trace
 from pagedkv.simulate.synthetic import ARRIVALS, MOST_REQUESTS, MOST_TURNS
@@ -16,7 +17,6 @@ PROMPT_LENGTHS = "lognormal:512:1"
 OUTPUT_LENGTHS = "lognormal:128:1"
 TIMED = ("poisson", "gamma")
 
-_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
@@ -132,7 +132,7 @@ def read_lengths(text: str, name: str) -> Lengths:
         return _named(name, text, lambda: Uniform(int(kind), int(kind)))
     if kind == "uniform" and len(values) == 2 and all(map(_WHOLE.fullmatch, values)):
         return _named(name, text, lambda: Uniform(int(values[0]), int(values[1])))
-    if kind == "lognormal" and len(values) == 2 and all(map(_DECIMAL.fullmatch, values)):
+    if kind == "lognormal" and len(values) == 2 and all(map(SMALL_DECIMAL.fullmatch, values)):
         return _named(name, text, lambda: Lognormal(float(values[0]), float(values[1])))
     raise InvalidArgumentError(
         f"{name} is {text[:40]!r}; give TOKENS, uniform:LOW:HIGH, or lognormal:MEAN:VARIATION (deviation / mean)"
@@ -153,7 +153,7 @@ def _whole(value: int | None, name: str, minimum: int, maximum: int) -> int:
 
 def _decimal(text: str, name: str, what: str, bounds: tuple[float, float]) -> float:
     low, high = bounds
-    if _DECIMAL.fullmatch(text.strip()) is None or not low <= float(text) <= high:
+    if SMALL_DECIMAL.fullmatch(text.strip()) is None or not low <= float(text) <= high:
         raise InvalidArgumentError(f"{name} is {text[:40]!r}; give {what}, from {low:g} to {high:g}, such as 2.5")
     return float(text)
 

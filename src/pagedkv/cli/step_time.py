@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pagedkv.arguments import INT32_MAX, whole_number
+from pagedkv.cli.quantities import SMALL_DECIMAL
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate.step_time import LinearTime, Roofline, StepTime, StepWork, fit_steps
 
 if TYPE_CHECKING:
     from pagedkv.plan import Gpu, Model, Weights
 
-_DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 FORMS = (
     "linear:STEP:PREFILLED:SEQUENCE:CONTEXT (microseconds of a step, a prefilled token, a sequence, a token of its "
     "context), fit:FILE.csv (measured steps), or roofline:MODEL:GPU[:GPUS]"
@@ -59,7 +59,7 @@ def read_step_time(text: str) -> StepTime:
 
 def _linear(rest: str, text: str) -> LinearTime:
     numbers = rest.split(":")
-    if len(numbers) != 4 or not all(map(_DECIMAL.fullmatch, numbers)):
+    if len(numbers) != 4 or not all(map(SMALL_DECIMAL.fullmatch, numbers)):
         raise InvalidArgumentError(
             f"--step-time is {text[:60]!r}; give four numbers of microseconds: of a step, a prefilled token, a "
             "decoding sequence, a token of context; such as linear:9000:20:5:0.03"
@@ -93,22 +93,13 @@ def roofline_of(
 
     Errors: InvalidArgumentError for what is not known of them.
     """
-    from pagedkv.kv_layout import KVLayout
-    from pagedkv.model_config import cache_dtype, read_shape
+    from pagedkv.model_config import read_shape
+    from pagedkv.plan.planner import rank_layout
     from pagedkv.plan.step_costs import step_costs
 
     ranks = whole_number(gpus, "GPUs of the roofline", minimum=1, maximum=INT32_MAX)
     if token_bytes is None:
-        shape = read_shape(model.config, ranks)
-        layout = KVLayout(
-            shape.num_layers,
-            shape.num_kv_heads,
-            shape.head_dim,
-            cache_dtype(shape, None),
-            16,
-            v_head_dim=shape.v_head_dim,
-        )
-        token_bytes = layout.token_bytes
+        token_bytes = rank_layout(read_shape(model.config, ranks), 16).token_bytes  # whatever the block's size
     costs = asdict(step_costs(model, weights, gpu, ranks))
     roofline = Roofline(kv_token_bytes=token_bytes, **costs)
     return NamedRoofline(roofline, token_bytes, model.name, gpu.name, ranks, weights.source)

@@ -125,14 +125,21 @@ def _left(demand: Demand, ranks: int) -> int:
 
 
 def _layout(demand: Demand, shape: ModelShape) -> KVLayout:
+    return rank_layout(shape, demand.block_size, dtype=demand.kv_dtype, scales=demand.kv_scales)
+
+
+def rank_layout(shape: ModelShape, block_size: int, *, dtype: str | None = None, scales: bool = False) -> KVLayout:
+    """The layout of one rank's cache. dtype: None: the config's. Raises InvalidArgumentError. Pure: it does not warn of
+    windows, of which a plan speaks itself.
+    """
     return KVLayout(
         shape.num_layers,
         shape.num_kv_heads,
         shape.head_dim,
-        cache_dtype(shape, demand.kv_dtype),
-        demand.block_size,
+        cache_dtype(shape, dtype),
+        block_size,
         v_head_dim=shape.v_head_dim,
-        scales=demand.kv_scales,
+        scales=scales,
     )
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from pagedkv.errors import InvalidArgumentError
 from pagedkv.simulate.step_time import Clock
+from pagedkv.simulate.traces.rows import TICKS_PER_SECOND
 from pagedkv.simulate.workload import Workload
-
-TICKS_PER_SECOND = 10_000_000
 
 
 class TimedReplay:
