@@ -27,6 +27,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     large_pool.BENCHMARK,
     kv_rate.BENCHMARK,
     decode_attention.BENCHMARK,
+    decode_attention.SHAPES,
 )
 
 

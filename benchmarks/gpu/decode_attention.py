@@ -3,6 +3,7 @@
 In the same run, over the same pools: the read ceiling, and other libraries' decode attention where they are installed.
 """
 
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -24,12 +25,20 @@ GOALS = (
     Case("B=8 L=32768, 32/8 heads", (32768,) * 8, goal=80),
     Case("B=1 L=131072, 32/8 heads", (131072,), goal=80),
 )
-OTHERS = (
+# What else peers have a path for.
+BESIDE = (
     Case("2 query tokens, B=64 L=4096, 32/8", U4096, tokens=2),
     Case("4 query tokens, B=64 L=4096, 32/8", U4096, tokens=4),
     Case("4 query tokens, B=64 L=4096, 64/8", U4096, (64, 8), tokens=4),
-    Case("4 query tokens, B=64 L=4096, 32/32", U4096, (32, 32), tokens=4),
     Case("B=64 L=4096, 128/8 heads", U4096, (128, 8)),
+    Case("B=1 L=8192, 32/8 heads", (8192,)),
+    Case("B=8 L=1000, 32/8 heads", (1000,) * 8),
+    Case("B=256 L=100, 32/8 heads", (100,) * 256),
+    Case("one of 65536, 255 of 1000, 32/8", (65536,) + (1000,) * 255),
+    Case("64 of 32 to 8192, 32/8", _MIXED),
+)
+OTHERS = (
+    Case("4 query tokens, B=64 L=4096, 32/32", U4096, (32, 32), tokens=4),
     Case("window 1024, B=256 L=4096, 32/8", (4096,) * 256, window=1024),
     Case("soft cap, B=64 L=4096, 32/8", U4096, softcap=50.0),
     Case("float8, B=64 L=4096, 32/8", U4096, stored="float8_e4m3fn"),
@@ -47,19 +56,23 @@ OTHERS = (
     Case("HND, B=64 L=4096, 32/8", U4096, kv_layout="HND"),
     Case("layer-major, B=64 L=4096, 32/8", U4096, order="layer"),
     Case("pool of 64 GiB, B=128 L=4096, 32/8", (4096,) * 128, pool_bytes=64 << 30),
-    Case("one of 65536, 255 of 1000, 32/8", (65536,) + (1000,) * 255),
     Case("one of 65536, 31 of 2000, 32/8", (65536,) + (2000,) * 31),
-    Case("64 of 32 to 8192, 32/8", _MIXED),
     Case("B=256 L=2048 in a table for 131072, 32/8", U2048, spare_columns=8064),
-    Case("B=1 L=8192, 32/8 heads", (8192,)),
-    Case("B=8 L=1000, 32/8 heads", (1000,) * 8),
-    Case("B=256 L=100, 32/8 heads", (100,) * 256),
 )
 
 
 def run(settings: Settings) -> list[Row]:
+    return _run(settings, GOALS + BESIDE)
+
+
+def run_shapes(settings: Settings) -> list[Row]:
+    return _run(settings, OTHERS)
+
+
+def _run(settings: Settings, cases: Sequence[Case]) -> list[Row]:
     enter_context()
-    cases = GOALS + OTHERS if not settings.tiny else (Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),)
+    if settings.tiny:
+        cases = (Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),)
     return [row for case in cases for row in measure(case, settings)]
 
 
@@ -107,3 +120,4 @@ def beside(prepared: Prepared, ours: float) -> list[Row]:
 
 
 BENCHMARK = Benchmark("decode-attention", "paged decode attention beside its ceiling and peers", run, in_process=False)
+SHAPES = Benchmark("decode-attention-shapes", "the same for other layouts and masks", run_shapes, in_process=False)

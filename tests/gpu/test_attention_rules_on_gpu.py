@@ -63,6 +63,14 @@ def test_8_bit_layouts(torch: Any, head_dim: int, stored: str, dtype: str, scale
         assert OnGpu(torch, batch).error() < TOLERANCES[dtype], (rules, block_size)
 
 
+def test_8_bit_vectors_that_begin_at_odd_multiples_of_8_bytes(torch: Any) -> None:
+    """Loads of 16 bytes would fault: these layouts take the kernel that loads four numbers."""
+    layout = KVLayout(2, 1, 64, "int8", 5, scales=True)
+    for rules in (Rules(), Rules(3)):
+        batch = AttentionBatch(layout, spans_of(5), 4, seed=5, dtype="bfloat16", rules=rules)
+        assert OnGpu(torch, batch).error() < TOLERANCES["bfloat16"]
+
+
 @pytest.mark.parametrize("stored", ["float8_e4m3fn", "int8"])
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
 def test_8_bit_layouts_of_very_small_and_very_large_scales(torch: Any, stored: str, size: float) -> None:

@@ -49,12 +49,25 @@ def test_long_sequences_in_shares_give_the_same_bits_every_time(torch: Any, dtyp
     batch = AttentionBatch(layout, spans, ratio, seed=ratio, rules=rules)
     slots = torch.cuda.get_device_properties(0).multi_processor_count
     shape = DecodeShape(128, ratio, 16, dtype, dtype, False, rules.tokens)
-    assert shares_for(shape, 2, len(spans), batch.width * 16, slots).most > 8
+    assert shares_for(shape, 2, len(spans), batch.width * 16, slots) > 8
     on_gpu = OnGpu(torch, batch)
     first = on_gpu.run()
     assert error_of(first, dtype, batch.expected) < TOLERANCES[dtype]
     for _ in range(20):
         assert np.array_equal(on_gpu.run(), first)
+
+
+@pytest.mark.parametrize(("head_dim", "ratio", "tokens"), [(128, 1, 1), (128, 16, 1), (64, 4, 1), (128, 16, 2)])
+def test_pieces_of_more_tiles_than_a_warp_knows_ids_of(torch: Any, head_dim: int, ratio: int, tokens: int) -> None:
+    """Without masks, what is there a hundred times has the result of what is there once."""
+    layout = KVLayout(1, 160, head_dim, "bfloat16", 16)  # so many heads that each CTA has a whole sequence
+    rules = Rules(tokens, causal=False)
+    batch = AttentionBatch(layout, [Span(128)], ratio, seed=ratio, spare=800 - 8, rules=rules)
+    on_gpu = OnGpu(torch, batch)
+    blocks = np.random.default_rng(ratio).permutation(np.tile(batch.table[0, :8], 100))
+    on_gpu.table[0] = torch.as_tensor(blocks, device="cuda")
+    on_gpu.lengths.fill_(800 * 16)
+    assert on_gpu.error() < TOLERANCES["bfloat16"]
 
 
 @pytest.mark.parametrize("count", [127, 129, 700])

@@ -20,6 +20,16 @@ from pagedkv.dtypes import DTYPES
 from pagedkv.kernels.loader import kernel_source
 from pagedkv.kernels.number_formats import from_float32, to_float32
 
+
+class _Words:
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+_MAP_KINDS = ("DataType", "Interleave", "Swizzle", "L2promotion", "FloatOOBfill")
+# Names of the driver's module under which tensor maps are described: each word stands for itself.
+_MAP_WORDS: dict[str, Any] = {f"CUtensorMap{kind}": _Words() for kind in _MAP_KINDS}
+_MAP_WORDS |= {"cuuint64_t": int, "cuuint32_t": int}
 _FORMATS = {kind.number: name for name, kind in DTYPES.items()}
 Numbers = npt.NDArray[Any]
 Launch = tuple[str, dict[str, int], tuple[int, int, int], tuple[Any, ...]]
@@ -32,7 +42,7 @@ def declared_fields() -> list[tuple[str, str]]:
     fields = []
     for kind, names in re.findall(r"^\s*(?:const )?(\w+\*?) ([^;]+);", re.sub(r"//.*", "", body[1]), re.MULTILINE):
         for name in names.split(","):
-            code = "Q" if "*" in kind + name else {"u64": "Q", "i64": "q", "double": "d"}[kind]
+            code = "Q" if "*" in kind + name else {"u64": "Q", "i64": "q", "float": "f"}[kind]
             fields.append((name.strip(" *"), code))
     return fields
 
@@ -48,8 +58,9 @@ class Launches:
         self.launched: list[Launch] = []
         self.allocated: list[int] = []
         self.full = False
+        self.maps: list[tuple[Any, ...]] = []
         modes = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
-        self.module = SimpleNamespace(CUstreamCaptureMode=modes, cuMemFree=lambda address: None)
+        self.module = SimpleNamespace(CUstreamCaptureMode=modes, cuMemFree=lambda address: None, **_MAP_WORDS)
         self.mode = "global"
 
     def current(self) -> AbstractContextManager[None]:
@@ -64,6 +75,12 @@ class Launches:
             return before
         if function == "cuMemGetInfo":
             return 0, 0
+        if function == "cuDriverGetVersion":
+            return 13000
+        if function == "cuTensorMapEncodeTiled":
+            self.maps.append(arguments)
+            opaque = ctypes.create_string_buffer(bytes([len(self.maps)]) * 128)
+            return SimpleNamespace(getPtr=lambda: ctypes.addressof(opaque), kept=opaque)
         assert (function, self.mode) == ("cuMemAlloc", "relaxed"), "a capture forbids allocations"
         if self.full:
             raise BackendError(name="CUDA_ERROR_OUT_OF_MEMORY", text="", call=function)
@@ -78,12 +95,13 @@ class Launches:
                 else:
                     kind(value)
             assert shared == macros.get("SHARED", 0)
+            assert (len(values) == 2) == bool(shared), "what tiles come by"
             self.launched.append((name, macros, grid, values))
 
         def reserve(shared: int) -> None:
             assert 0 < shared < 227 << 10
 
-        return SimpleNamespace(launch=launch, reserve=reserve)
+        return SimpleNamespace(launch=launch, launch_early=launch, reserve=reserve)
 
 
 def _read(address: int, dtype: str) -> Any:
@@ -94,14 +112,14 @@ def _read(address: int, dtype: str) -> Any:
 
 def carry_out(launch: Launch) -> None:
     """All shares of a launch at once, from its argument alone, one head and token at a time."""
-    _, macros, grid, (argument,) = launch
+    _, macros, grid, (argument, *_) = launch
     fields = declared_fields()
-    kinds = {"Q": "u8", "q": "i8", "d": "f8"}
+    kinds = {"Q": "u8", "q": "i8", "f": "f4"}
     values = np.frombuffer(argument.tobytes(), [(name, kinds[code]) for name, code in fields])
     b = SimpleNamespace(**{name: values[name][0].item() for name, _ in fields})
     dim, query_format, stored_format = macros["HEAD_DIM"], _FORMATS[macros["QUERY"]], _FORMATS[macros["STORED"]]
     assert grid[0] == b.kv_heads
-    assert 1 <= b.at_a_time <= grid[1]
+    assert grid[1] >= 1
     assert b.group * b.tokens <= grid[2] * macros["COLUMNS"] * macros.get("GROUPS", 1)
     cap = b.cap if macros["CAP"] else 0
 

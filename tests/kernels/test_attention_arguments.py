@@ -71,7 +71,7 @@ def _place(array: Numbers, dtype: str) -> StridedPlace:
 
 
 def test_the_kernels_and_the_backend_mean_the_same_argument() -> None:
-    packed = "".join(code * int(count or 1) for count, code in re.findall(r"(\d*)([Qqd])", _BATCH.format))
+    packed = "".join(code * int(count or 1) for count, code in re.findall(r"(\d*)([Qqf])", _BATCH.format))
     assert packed == "".join(code for _, code in declared_fields())
 
 
@@ -113,7 +113,7 @@ def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
         launches.launched.clear()
         side.stream = CudaStream(launches, foreign=stream)  # type: ignore[arg-type]
         side.run()
-        (_, _, grid, (argument,)), (name, _, merge_grid, values) = launches.launched
+        (_, _, grid, (argument, *_)), (name, _, merge_grid, values) = launches.launched
         assert grid[0] == 2
         assert grid[1] > 1
         assert (name, merge_grid) == ("decode_merge", (2, grid[1], 1))

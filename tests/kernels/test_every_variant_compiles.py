@@ -76,9 +76,15 @@ def _compile(name: str, arch: str, macros: Macros) -> str:
 
 
 def _spills_allowed(macros: Macros) -> int:
-    """Bytes. A tile of heads of 256, or sums of 32 columns, leave so few registers that some are kept in memory."""
-    tensor = "DRAFTS" in macros
-    return 96 if tensor and (macros["HEAD_DIM"] == 256 or macros["COLUMNS"] == 32) else 0
+    """Bytes. A tile of heads of 256, or sums of 32 columns, leave so few registers that some are kept in memory.
+
+    Of 8-bit tiles with four CTAs an SM, and with scales, it is what no tile needs: nothing in the loop.
+    """
+    if "DRAFTS" not in macros:
+        return 0
+    if macros["HEAD_DIM"] == 256:
+        return 320
+    return 96 if macros["COLUMNS"] == 32 else 64 if macros["STORED"] > 2 else 0
 
 
 def test_no_kernel_is_left_out() -> None:
@@ -95,6 +101,8 @@ def test_compiles_without_spills(name: str, arch: str) -> None:
     if int(arch[3:]) < int(FIRST_ARCHITECTURE.get(name, "sm_0")[3:]):
         pytest.skip(f"{name} is for {FIRST_ARCHITECTURE[name]} and later")
     for macros in _variants()[name]:
+        if macros.get("STAGES") and int(arch[3:]) < 90:
+            continue  # the bulk copy engine
         log = _compile(name, arch, macros)
         figures = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
         assert figures is not None, log

@@ -19,6 +19,7 @@ from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_launch import U64, KernelStore, LoadedKernel
 from pagedkv.backends.cuda_memory import CudaBuffer, allocate
 from pagedkv.backends.cuda_stream import CudaStream, as_stream
+from pagedkv.backends.cuda_tensor_maps import MAPS, TensorMaps
 from pagedkv.kernels import DecodeBatch, PoolMemory, TableMemory
 from pagedkv.kernels.attention_shapes import (
     MARKS_BYTES,
@@ -27,8 +28,8 @@ from pagedkv.kernels.attention_shapes import (
     WORKSPACE_BYTES,
     DecodeShape,
     DecodeVariant,
-    Shares,
     check_decode_shape,
+    check_decode_sizes,
     decode_variant,
     division,
     shares_for,
@@ -36,7 +37,7 @@ from pagedkv.kernels.attention_shapes import (
 from pagedkv.kv_layout import KVLayout
 from pagedkv.streams import Stream
 
-_BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q8Q3d3Q")  # batch_t of decode_pieces.cuh
+_BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q7Q4f3Q")  # batch_t of decode_pieces.cuh
 _KERNEL = (U64 * (_BATCH.size // 8),)
 # CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
 _PER_THREAD = 2
@@ -67,7 +68,7 @@ class _Plan:
 
     kernel: LoadedKernel
     variant: DecodeVariant
-    shares: Shares
+    shares: int
     merge: LoadedKernel | None = None
     workspace: int = 0
 
@@ -79,6 +80,9 @@ class _Decode:
         self._driver, self._store = driver, store
         self._processors = driver.attribute("MULTIPROCESSOR_COUNT")
         self._capability = driver.compute_capability
+        # Of launches that overlap, graphs know since CUDA 12.3.
+        self._overlaps = self._capability >= (9, 0) and int(driver.call("cuDriverGetVersion")) >= 12030
+        self._maps = TensorMaps(driver)
         self._workspaces: dict[tuple[int, int], CudaBuffer] = {}
         self._plans: dict[tuple[object, ...], _Plan] = {}
         self._lock = threading.Lock()
@@ -100,6 +104,7 @@ class _Decode:
                 ratio = heads // layout.num_kv_heads
                 shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped, layout.alignment)
                 check_decode_shape(shape, layout.value_dim)
+                check_decode_sizes(count, width * layout.block_size, layout.block_bytes)
                 plan = self._plan(shape, layout.num_kv_heads, (count, width), owner)
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()  # kernels and workspaces are kept elsewhere
@@ -114,16 +119,18 @@ class _Decode:
         layout = memory.layout
         assert isinstance(layout, KVLayout)
         shares, variant = plan.shares, plan.variant
-        lines = 2 * shares.most * tokens * heads
+        lines = 2 * shares * tokens * heads
         sums = plan.workspace + MARKS_BYTES
         workspace = (sums, sums + lines * dim * 4, plan.workspace) if plan.merge else (0, 0, 0)
-        argument = np.frombuffer(_packed(memory, batch, shares, workspace), np.uint64)
+        argument = np.frombuffer(_packed(memory, batch, workspace), np.uint64)
         # Pools of one device may be used by threads of their own, on one stream: nobody's pieces come between these.
         with self._launching, self._driver.current():
-            grid = (layout.num_kv_heads, shares.most, variant.column_groups)
-            plan.kernel.launch(grid, THREADS, stream, argument, shared=variant.shared)
+            grid = (layout.num_kv_heads, shares, variant.column_groups)
+            maps = (self._maps.of(memory, batch.layer),) if variant.shared else ()
+            plan.kernel.launch(grid, THREADS, stream, argument, *maps, shared=variant.shared)
             if plan.merge is not None:
-                plan.merge.launch((layout.num_kv_heads, shares.most, 1), THREADS, stream, argument)
+                launch = plan.merge.launch_early if self._overlaps else plan.merge.launch
+                launch((layout.num_kv_heads, shares, 1), THREADS, stream, argument)
 
     def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
         count, width = sizes
@@ -131,10 +138,11 @@ class _Decode:
         slots = self._processors * variant.ctas // variant.column_groups
         shares = shares_for(shape, kv_heads, count, width * shape.block_size, slots)
         with self._driver.current(), _Unchecked(self._driver):
-            kernel = self._store.get(variant.kernel, _KERNEL, **variant.macros)
+            types = (*_KERNEL, MAPS) if variant.shared else _KERNEL
+            kernel = self._store.get(variant.kernel, types, **variant.macros)
             if variant.shared:
                 kernel.reserve(variant.shared)
-            if shares.most == 1:
+            if shares == 1:
                 return _Plan(kernel, variant, shares)
             macros = {name: variant.macros[name] for name in ("HEAD_DIM", "QUERY")}
             merge = self._store.get("decode_merge", _KERNEL, **macros)
@@ -157,7 +165,7 @@ class _Unchecked:
         self._driver.call("cuThreadExchangeStreamCaptureMode", self._mode)
 
 
-def _packed(memory: PoolMemory, batch: DecodeBatch, shares: Shares, workspace: tuple[int, int, int]) -> bytes:
+def _packed(memory: PoolMemory, batch: DecodeBatch, workspace: tuple[int, int, int]) -> bytes:
     layout = memory.layout
     assert isinstance(layout, KVLayout)
     table, queries, out = batch.table, batch.queries, batch.out
@@ -185,10 +193,10 @@ def _packed(memory: PoolMemory, batch: DecodeBatch, shares: Shares, workspace: t
         batch.causal,
         batch.window,
         SMALLEST_SHARE,
-        shares.at_a_time,
         batch.softmax_scale * batch.k_scale * (1 / batch.softcap if batch.softcap else log2(e)),
         batch.v_scale,
         batch.softcap * log2(e),
+        0.0,
         *workspace,
     )
 

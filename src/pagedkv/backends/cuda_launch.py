@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,43 @@ class LoadedKernel:
     ) -> None:
         """Put the kernel on `stream`. `arguments` match the types given at loading; shared: bytes, see reserve."""
         with self._lock:
-            for value, argument in zip(self._values, arguments, strict=True):
-                if isinstance(argument, np.ndarray):  # an argument that is an array of its own, or the start of one
-                    ctypes.memmove(value, argument.ctypes.data, argument.nbytes)
-                else:
-                    value.value = argument
+            self._write(arguments)
             self._driver.call(
                 "cuLaunchKernel", self._function, *grid, threads, 1, 1, shared, stream.handle, self._address, 0
             )
+
+    def launch_early(
+        self, grid: Grid, threads: int, stream: CudaStream, *arguments: float | npt.NDArray[Any], shared: int = 0
+    ) -> None:
+        """`launch`, while what the stream has before still runs: for kernels that wait for it themselves.
+
+        For compute capability 9.0 and later (programmatic stream serialization in the CUDA programming guide).
+        """
+        with self._lock:
+            self._write(arguments)
+            config = self._early
+            config.gridDimX, config.gridDimY, config.gridDimZ = grid
+            config.blockDimX, config.sharedMemBytes = threads, shared
+            config.hStream = stream.handle
+            self._driver.call("cuLaunchKernelEx", config, self._function, self._address, 0)
+
+    @cached_property
+    def _early(self) -> Any:
+        module = self._driver.module
+        attribute = module.CUlaunchAttribute()
+        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        config = module.CUlaunchConfig()
+        config.blockDimY = config.blockDimZ = 1
+        config.attrs, config.numAttrs = [attribute], 1
+        return config
+
+    def _write(self, arguments: Sequence[float | npt.NDArray[Any]]) -> None:
+        for value, argument in zip(self._values, arguments, strict=True):
+            if isinstance(argument, np.ndarray):  # an argument that is an array of its own, or the start of one
+                ctypes.memmove(value, argument.ctypes.data, argument.nbytes)
+            else:
+                value.value = argument
 
     def reserve(self, shared: int) -> None:
         """Allow launches with so many bytes of dynamic shared memory: without leave a kernel gets 48 KiB."""

@@ -18,17 +18,15 @@ HEAD_DIMS = (64, 128, 256)
 MOST_HEADS = 16
 MOST_TOKENS = 4
 THREADS = 128
-# Tokens that shares are measured in, and how many of those at least: below, a share costs more to begin and to merge
-# than it saves.
+# Tokens of a KV head that shares are measured in, and how many of those at least: below, a share costs more to begin
+# and to merge than it saves.
 _ROUND, SMALLEST_SHARE = 64, 4
-# Long shares are cut into so many: SMs are not equally fast, and the last ones to end should be short.
-_WAVES = 3
-_LARGEST_GRID_Y = 65535
+_MOST_SHARES = 65535  # of a grid's second axis
 # Bytes that decode_tensor.cu loads at a time. decode_attention.cu loads four numbers, and where scales move those of 8
 # bits it is by a multiple of 4 bytes.
 _TENSOR_LOAD = 16
 # Two numbers a share, then sums, maximum and weight a line.
-MARKS_BYTES = 8 * (_LARGEST_GRID_Y + 1)
+MARKS_BYTES = 8 * (_MOST_SHARES + 1)
 _LINES_BYTES = 32768 * (128 + 2) * 4
 WORKSPACE_BYTES = MARKS_BYTES + _LINES_BYTES
 
@@ -68,14 +66,6 @@ class DecodeVariant:
     shared: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Into how many shares a batch is cut at most, and so many that all of them run at the same time."""
-
-    most: int
-    at_a_time: int
-
-
 def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
     """Raise InvalidArgumentError, which lists what kernels there are, for a shape that has none."""
     sizes = shape.head_dim in HEAD_DIMS and v_head_dim == shape.head_dim
@@ -87,6 +77,19 @@ def check_decode_shape(shape: DecodeShape, v_head_dim: int) -> None:
         f"the same for K and V, 1 to {MOST_HEADS} query heads a KV head and 1 to {MOST_TOKENS} query tokens; "
         "device='host' takes any"
     )
+
+
+def check_decode_sizes(sequences: int, tokens: int, block_bytes: int) -> None:
+    """Raise InvalidArgumentError where kernels, which count rounds and bytes of a block in 32 bits, could not.
+
+    tokens: of a row of the table; block_bytes: of all layers.
+    """
+    most = 2**31 * _ROUND // max(1, sequences)
+    if tokens > most or block_bytes >= 2**32:
+        raise InvalidArgumentError(
+            f"{sequences} sequences in a table for {tokens} tokens each, blocks of {block_bytes} bytes; on a GPU so many "
+            f"sequences can have {most} tokens, and a block less than 4 GiB; give a narrower table or smaller blocks"
+        )
 
 
 @lru_cache(maxsize=256)
@@ -108,17 +111,16 @@ def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> D
     return DecodeVariant("decode_attention", macros, ctas, -(-shape.columns // columns))
 
 
-def shares_for(shape: DecodeShape, kv_heads: int, sequences: int, tokens: int, slots: int) -> Shares:
+def shares_for(shape: DecodeShape, kv_heads: int, sequences: int, tokens: int, slots: int) -> int:
     """Shares to cut a batch into, where no sequence has more than `tokens` tokens and `slots` CTAs run at a time.
 
-    slots: divided by the CTAs that share the queries of a KV head. As many as give each slot work _WAVES times; never
+    slots: divided by the CTAs that share the queries of a KV head. So many shares that all run at the same time; never
     more than there can be tokens for, nor than the workspace has lines for, two for each query of a share.
     """
     lines = _LINES_BYTES // ((shape.head_dim + 2) * 4)
     rounds = sequences * -(-tokens // _ROUND)
-    limit = max(1, min(-(-rounds // SMALLEST_SHARE), lines // (2 * kv_heads * shape.columns), _LARGEST_GRID_Y))
-    at_a_time = max(1, min(limit, slots // kv_heads))
-    return Shares(min(limit, _WAVES * at_a_time), at_a_time)
+    limit = min(-(-rounds // SMALLEST_SHARE), lines // (2 * kv_heads * shape.columns), _MOST_SHARES)
+    return max(1, min(limit, slots // kv_heads))
 
 
 def division(block_size: int) -> tuple[int, int]:
@@ -134,6 +136,7 @@ def _macros(shape: DecodeShape) -> dict[str, int]:
         "STORED": DTYPES[shape.stored].number,
         "SCALES": int(shape.scales),
         "CAP": int(shape.capped),
+        "LOG2_BLOCK": shape.block_size.bit_length() - 1 if shape.block_size & (shape.block_size - 1) == 0 else -1,
     }
 
 

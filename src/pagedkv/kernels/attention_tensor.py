@@ -14,7 +14,6 @@ TILE = 16
 WARPS = 4
 # 228 KiB of shared memory an SM.
 _LARGE_SHARED = (9, 10)
-_PITCH = 2  # floats between two columns' sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,11 @@ class TensorVariant:
 
 def tensor_variant(shape: TensorShape, compute_capability: tuple[int, int]) -> TensorVariant | None:
     """The fastest that was measured on an H200; None where registers do not suffice."""
-    crowded = shape.columns > 16 or (shape.head_dim == 256 and (shape.drafts or not shape.whole))
-    lines = shape.head_dim * (1 if shape.small else 2) >= 128  # a copy takes a whole line
-    if crowded and lines and compute_capability[0] in _LARGE_SHARED:
+    crowded = shape.columns > 16 or (shape.head_dim == 256 and shape.drafts)
+    # Of few columns either would do: copies past registers are a little faster.
+    few = shape.head_dim == 128 and shape.columns <= 8 and not shape.small
+    lines = shape.head_dim * (1 if shape.small else 2) >= 128  # boxes have whole lines
+    if (crowded or few) and lines and shape.whole and compute_capability[0] in _LARGE_SHARED:
         return _by_shared_memory(shape)
     # A thread keeps six block ids where tiles are not whole, for which heads of 256 leave no registers.
     return _by_registers(shape) if shape.whole or shape.head_dim <= 128 else None
@@ -63,38 +64,32 @@ def _by_registers(shape: TensorShape) -> TensorVariant:
     else:
         ctas = 2 if drafts else 3
     # Queries in shared memory cost time, in registers they cost those of others.
-    staged = columns == 16 or shape.head_dim == 256 or drafts or not shape.whole
+    staged = shape.head_dim == 256 or not shape.whole or (columns == 16 and small) or (columns == 8 and drafts)
     macros = {"COLUMNS": columns, "GROUPS": groups, "CTAS": ctas, "STAGED": int(staged), "STAGES": 0, "SHARED": 0}
     return TensorVariant(macros, columns * groups, 0)
 
 
 def _by_shared_memory(shape: TensorShape) -> TensorVariant:
-    large = shape.head_dim == 256
-    columns = min(_power_of_2(max(8, shape.columns)), 16 if large else 32)
-    sums = columns * shape.head_dim  # of a warp; 4096 take half of the registers
-    slim = not shape.drafts and shape.whole
-    if sums >= 4096:
-        ctas = 2
-    elif sums == 2048:
-        ctas = 3 if slim or shape.head_dim == 64 else 2
-    else:
-        ctas = 3 if shape.head_dim > 64 else 4
-    deep = 3 if ctas == 2 else 2
-    stages = {64: 3, 128: 3 if shape.small else deep, 256: 2 if shape.small else 1}[shape.head_dim]
-    if sums >= 4096 and not shape.small:
-        stages = min(stages, 2)
-    macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": stages}
+    columns = min(_power_of_2(max(8, shape.columns)), 16 if shape.head_dim == 256 else 32)
+    # As deep as there is room for.
+    deep = {64: 3, 128: 3 if columns == 8 or shape.small else 2, 256: 2 if shape.small else 1}
+    stages, ctas = deep[shape.head_dim], 3 if shape.head_dim == 64 else 2
     shared = shared_bytes(shape, columns, stages)
-    return TensorVariant({**macros, "SHARED": shared}, columns, shared)
+    macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": stages, "SHARED": shared}
+    return TensorVariant(macros, columns, shared)
 
 
 def shared_bytes(shape: TensorShape, columns: int, stages: int) -> int:
-    """The size of sums_t (decode_pieces.cuh) with STAGES; the kernel does not compile with less."""
-    of_token = shape.head_dim * (1 if shape.small else 2)
-    stage = TILE * (2 * of_token + (8 if shape.scales else 0) + 4)
-    own = max(stages * stage, columns * (shape.head_dim + _PITCH) * 4)
-    queries = columns * shape.head_dim * 2
-    return -(-(WARPS * own + queries + 4 * columns + 8 * WARPS * columns + 8) // 16) * 16
+    """The size of sums_t (decode_pieces.cuh) with STAGES, from a multiple of 1024 on: with less nothing compiles."""
+    stage = TILE * 2 * shape.head_dim * (1 if shape.small else 2)
+    own = max(stages * stage, columns * shape.head_dim * 4)
+    scales = 2 * TILE if shape.scales else 1
+    shared = columns * (shape.head_dim * 2 + 4) + WARPS * (8 * columns + 2 * 64 * 4) + 8
+    return 1024 + _up(WARPS * (own + stages * (8 + 4 * scales)) + shared, 1024)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def _power_of_2(number: int) -> int:

@@ -47,7 +47,7 @@ static __device__ __forceinline__ void begin_column(const batch_t& b, u32 i, u32
   c.maximum = NEVER, c.weight = 0;
 #pragma unroll
   for (int e = 0; e < FOURS * 4; ++e) {
-    c.q[e] = there ? decode<QUERY>(from[dim_of(lane, e)]) * (float)b.score_scale : 0;
+    c.q[e] = there ? decode<QUERY>(from[dim_of(lane, e)]) * b.score_scale : 0;
     c.sums[e] = 0;
   }
 }

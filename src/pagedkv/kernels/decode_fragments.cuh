@@ -11,22 +11,25 @@
 #define OF_LOAD (HEAD_DIM / 8 < EACH ? HEAD_DIM / 8 : EACH)  // dims that a load of V brings: 8 threads a token
 #define LOADS (HEAD_DIM / 8 / OF_LOAD)
 #define WORDS (OF_LOAD * (16 / EACH) / 4)
+#define LADDER (STAGES && EACH == 8)  // fragments come by ldmatrix, dims in their order
 #define PLACES (WHOLE ? 1 : 6)  // places a thread looks up: of the whole tile, or of its tokens of K and of V
 
 #if STAGES
-// Bytes of a tile in shared memory: K, V, scales of both, and ids of blocks.
-#define COMING (WHOLE ? 1 : 4)
+// Bytes of a token's K or V, and of a tile in shared memory; boxes begin at multiples of 1024.
 #define OF_TOKEN (HEAD_DIM * 16 / EACH)
-#define OF_SCALES (SCALES ? 2 * TILE * 4 : 0)
-#define STAGE (2 * TILE * OF_TOKEN + OF_SCALES + TILE * 4)
-#define OWN_BYTES (STAGES * STAGE > COLUMNS * PITCH * 4 ? STAGES * STAGE : COLUMNS * PITCH * 4)
+#define STAGE (2 * TILE * OF_TOKEN)
+#define OF_SUMS (COLUMNS * HEAD_DIM * 4)
+#define OWN_BYTES (STAGES * STAGE > OF_SUMS ? STAGES * STAGE : OF_SUMS)
+// Sums are put where the first stages are; the others take tiles of the next piece meanwhile.
+#define COVERED ((OF_SUMS + STAGE - 1) / STAGE)
+#define FILLED (STAGES > COVERED ? STAGES - COVERED : 0)
 #endif
 
 // Registers of a load. L1 keeps it where warps of a CTA read the same tokens.
 template <int COUNT>
 static __device__ __forceinline__ void load_words(const char* from, u32 (&x)[COUNT]) {
 #if GROUPS == 1
-#define KEPT ".L1::no_allocate"
+#define KEPT ".L1::no_allocate.L2::128B"
 #else
 #define KEPT
 #endif
@@ -69,7 +72,7 @@ static __device__ __forceinline__ u32 neighbors(const u32 (&x)[COUNT], int n) {
 
 // Numbers 2 n and 2 n + 1 of two tokens' loads, from the words x and y that they are in: each has one token's and the
 // other's.
-static __device__ __forceinline__ void across(u32 x, u32 y, int n, u32& even, u32& odd) {
+__device__ __forceinline__ void across(u32 x, u32 y, int n, u32& even, u32& odd) {
   if (EACH == 8) {
     even = __byte_perm(x, y, 0x5410);
     odd = __byte_perm(x, y, 0x7632);
@@ -90,10 +93,21 @@ static __device__ __forceinline__ u32 packed(float low, float high) {
   return both;
 }
 
-// Two weights of a token, turned so that a thread has two tokens of a column.
-static __device__ __forceinline__ u32 turned(float low, float high) {
+__device__ __forceinline__ float2 unpacked(u32 both) {
+#if HALF
+  float2 two;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(two.x) : "h"((unsigned short)both));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(two.y) : "h"((unsigned short)(both >> 16)));
+  return two;
+#else
+  return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
+#endif
+}
+
+// Two columns' weights of a token, turned so that a thread has two tokens' of a column.
+static __device__ __forceinline__ u32 turned(u32 both) {
   u32 other;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(other) : "r"(packed(low, high)));
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(other) : "r"(both));
   return other;
 }
 

@@ -9,6 +9,7 @@
 #define GROUPS 1
 #define PARTS 1
 #define CAP 0
+#define LOG2_BLOCK -1
 #include "number_formats.cuh"
 #include "decode_pieces.cuh"
 
@@ -25,10 +26,11 @@ static __device__ __forceinline__ void add(const float* from, float share, float
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, 4) decode_merge(batch_t b) {
-  const int i = b.marks[2 * blockIdx.y];
-  if (i < 0) return;
+  await_pieces();
+  const int2 mark = ((const int2*)b.marks)[blockIdx.y];
+  if (mark.x < 0) return;
   const u32 kv_head = blockIdx.x, lane = threadIdx.x % 32;
-  const u32 pieces = (u32)b.marks[2 * blockIdx.y + 1] - blockIdx.y + 1;
+  const u32 pieces = (u32)mark.y - blockIdx.y + 1;
   const u64 apart = 2 * b.kv_heads * columns_of(b);  // lines from a piece to the next, behind the first
   const float2* const ends = (const float2*)b.weights;
   for (u32 column = threadIdx.x / 32; column < columns_of(b); column += WARPS) {
@@ -48,10 +50,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 4) decode_merge(batch_t
       weight += end.y * share;
       add(b.sums + line * HEAD_DIM + lane * EACH, share, sums);
     }
-    const u32 j = token_of_column(b, column), head = kv_head * (u32)b.group + column - j * (u32)b.group;
-    element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride + (i64)head * b.out_head_stride;
+    element* const to = out_of(b, mark.x, kv_head, column) + lane * EACH;
 #pragma unroll
-    for (int e = 0; e < EACH; ++e)
-      put(to + lane * EACH + e, (weight == 0 ? 0 : sums[e] / weight) * (float)b.value_scale);
+    for (int e = 0; e < EACH; ++e) put(to + e, result_of(b, sums[e], weight));
   }
 }

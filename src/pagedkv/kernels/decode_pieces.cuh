@@ -1,7 +1,7 @@
 // What the kernels of decode attention share: their arguments, which tokens a query sees, and how a warp's sums become
 // a result. Copied into their source by the loader, behind number_formats.cuh and the macros COLUMNS (a column: one
-// query head of one query token; a warp sums up COLUMNS of them), GROUPS (of columns that a CTA's warps take) and PARTS
-// (sums that a warp keeps).
+// query head of one query token; a warp sums up COLUMNS of them), GROUPS (of columns that a CTA's warps take), PARTS
+// (sums that a warp keeps) and LOG2_BLOCK (block_size is 1 << LOG2_BLOCK; -1: it is no power of 2).
 
 typedef long long i64;
 typedef unsigned short u16;
@@ -11,6 +11,9 @@ typedef unsigned short u16;
 #define ROUND (WARPS * TILE)  // tokens: what shares are measured in
 #define PITCH (HEAD_DIM + 2)  // floats: columns that a warp writes at the same time begin in different banks
 #define NEVER __int_as_float(0xff800000)
+#ifndef WHOLE
+#define WHOLE 0
+#endif
 #define STATES (WARPS * PARTS)  // sums that a CTA keeps
 
 #if QUERY == 0
@@ -33,8 +36,8 @@ struct batch_t {
   u64 table_rows, width;
   const int *rows, *lengths, *starts;
   u64 count, tokens, kv_heads, group, causal, window;  // window 0: none
-  u64 smallest_share, at_a_time;  // rounds; shares that run at the same time
-  double score_scale, value_scale, cap;  // for powers of 2
+  u64 smallest_share;  // rounds
+  float score_scale, value_scale, cap, unused;  // for powers of 2
   float *sums, *weights;
   int* marks;
 };
@@ -64,7 +67,7 @@ __device__ __forceinline__ float score_of(const batch_t& b, float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(power(x * 2.8853900817779268f) + 1.0f));
   const float y = x * x;
   const float near = x * (1.0f + y * (-0.33333333f + y * (0.13333333f - y * 0.053968254f)));
-  return (float)b.cap * (y < 0.04f ? near : 1.0f - 2.0f * inverse);
+  return b.cap * (y < 0.04f ? near : 1.0f - 2.0f * inverse);
 #else
   (void)b;
   return x;
@@ -74,11 +77,11 @@ __device__ __forceinline__ float score_of(const batch_t& b, float x) {
 __device__ __forceinline__ void put(element* to, float x) { *to = (element)encode<QUERY>(x); }
 
 __device__ __forceinline__ u32 column_of(const batch_t& b, u32 position) {
-  return (u32)((u64)position * b.magic >> b.shift);
+  return LOG2_BLOCK < 0 ? (u32)((u64)position * b.magic >> b.shift) : position >> (LOG2_BLOCK & 31);
 }
 
 __device__ __forceinline__ u32 place_of(const batch_t& b, u32 position) {
-  return position - column_of(b, position) * (u32)b.block_size;
+  return LOG2_BLOCK < 0 ? position - column_of(b, position) * (u32)b.block_size : position & ((1u << (LOG2_BLOCK & 31)) - 1);
 }
 
 // Where a token begins, `block` and `token` apart: 0 for a block that is not in the pool.
@@ -125,6 +128,18 @@ __device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) {
   return (column >= group) + (column >= 2 * group) + (column >= 3 * group);
 }
 
+// decode_merge.cu is launched while the kernel in front of it still runs, and waits for its end.
+__device__ __forceinline__ void let_merge_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void await_pieces() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // What a CTA has in shared memory: of each warp (or part of one) its sums once a piece ends, and what decode_tensor.cu
 // puts there before.
 #ifndef OWN_BYTES
@@ -134,53 +149,77 @@ __device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) {
 #define STAGES 0
 #endif
 struct sums_t {
-  alignas(16) char own[STATES][OWN_BYTES];
 #if STAGES
+  alignas(1024) char own[STATES][OWN_BYTES];
+  u64 barriers[WARPS][STAGES];
+  float scales[WARPS][STAGES][SCALES ? 2 * TILE : 1];
   uint2 queries[COLUMNS * HEAD_DIM / 4];
   float units[COLUMNS];
+#else
+  alignas(16) char own[STATES][OWN_BYTES];
 #endif
   float maxima[STATES][COLUMNS], weights[STATES][COLUMNS];
+#if WHOLE
+  int ids[WARPS][2][64];  // of blocks
+#endif
   u32 length, start;  // of the sequence in hand
 
   // Two neighboring dims, the first one even.
   __device__ __forceinline__ float2& sums(u32 state, u32 column, u32 dim) {
+#if STAGES
+    return *(float2*)((float*)own[state] + column * HEAD_DIM + (dim ^ column / 2 % 4 * 8));
+#else
     return *(float2*)((float*)own[state] + column * PITCH + dim);
+#endif
   }
 };
+
+__device__ __forceinline__ element* out_of(const batch_t& b, u32 i, u32 kv_head, u32 column) {
+  const u32 j = token_of_column(b, column), head = kv_head * (u32)b.group + column - j * (u32)b.group;
+  return b.out + (i64)i * b.out_stride + j * b.out_token_stride + (i64)head * b.out_head_stride;
+}
+
+__device__ __forceinline__ float result_of(const batch_t& b, float sum, float weight) {
+  return (weight == 0 ? 0 : sum / weight) * b.value_scale;
+}
 
 // The line of the workspace that a slot has for a column of a KV head.
 __device__ __forceinline__ u64 line_of(const batch_t& b, u64 slot, u32 kv_head, u32 column) {
   return (slot * b.kv_heads + kv_head) * columns_of(b) + column;
 }
 
-// Adds a CTA's sums in order, and writes its result, or its share of it into the lines of `slot`.
-__device__ __forceinline__ void finish(const batch_t& b, u32 i, u32 kv_head, sums_t& all, i64 slot) {
-  const u32 from = blockIdx.z * (GROUPS * COLUMNS), left = columns_of(b) - from;
-  const u32 columns = left < GROUPS * COLUMNS ? left : GROUPS * COLUMNS;
-  for (u32 at = 2 * threadIdx.x; at < columns * HEAD_DIM; at += 2 * WARPS * 32) {
-    const u32 column = at / HEAD_DIM, dim = at % HEAD_DIM, in = column % COLUMNS;
-    float largest = NEVER, weight = 0;
-    float2 sum = {0, 0};
+// Adds a CTA's sums in order, and writes its results, or its share of them into the lines of `slot`.
+__device__ __forceinline__ void finish(const batch_t& b, u32 i, sums_t& all, i64 slot) {
+  constexpr u32 OF_COLUMN = WARPS * 32 / (GROUPS * COLUMNS);  // threads
+  const u32 group = threadIdx.x / OF_COLUMN / COLUMNS, in = threadIdx.x / OF_COLUMN % COLUMNS;
+  const u32 column = (blockIdx.z * GROUPS + group) * COLUMNS + in, kv_head = blockIdx.x;
+  if (column >= columns_of(b)) return;
+  float largest = NEVER, weight = 0, shares[STATES / GROUPS];
 #pragma unroll
-    for (int s = 0; s < STATES; s += GROUPS) largest = fmaxf(largest, all.maxima[s + column / COLUMNS][in]);
-    const float base = largest == NEVER ? 0 : largest;
+  for (int s = 0; s < STATES / GROUPS; ++s) largest = fmaxf(largest, all.maxima[s * GROUPS + group][in]);
 #pragma unroll
-    for (int s = 0; s < STATES; s += GROUPS) {
-      const float share = power(all.maxima[s + column / COLUMNS][in] - base);
-      const float2 two = all.sums(s + column / COLUMNS, in, dim);
-      weight += all.weights[s + column / COLUMNS][in] * share;
-      sum.x += two.x * share, sum.y += two.y * share;
-    }
-    if (slot < 0) {
-      const u32 j = token_of_column(b, from + column), head = from + column - j * (u32)b.group;
-      element* const to = b.out + (i64)i * b.out_stride + j * b.out_token_stride +
-                          (i64)(kv_head * b.group + head) * b.out_head_stride;
-      put(to + dim, (weight == 0 ? 0 : sum.x / weight) * (float)b.value_scale);
-      put(to + dim + 1, (weight == 0 ? 0 : sum.y / weight) * (float)b.value_scale);
-      continue;
-    }
-    const u64 line = line_of(b, slot, kv_head, from + column);
-    *(float2*)(b.sums + line * HEAD_DIM + dim) = sum;
-    if (dim == 0) b.weights[2 * line] = largest, b.weights[2 * line + 1] = weight;
+  for (int s = 0; s < STATES / GROUPS; ++s) {
+    shares[s] = power(all.maxima[s * GROUPS + group][in] - (largest == NEVER ? 0 : largest));
+    weight += all.weights[s * GROUPS + group][in] * shares[s];
   }
+  const u64 line = slot < 0 ? 0 : line_of(b, slot, kv_head, column);
+  element* const to = out_of(b, i, kv_head, column);
+  const float factor = result_of(b, 1, weight);
+#pragma unroll 4
+  for (u32 dim = threadIdx.x % OF_COLUMN * 4; dim < HEAD_DIM; dim += OF_COLUMN * 4) {
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll
+    for (int s = 0; s < STATES / GROUPS; ++s) {
+      const float2 low = all.sums(s * GROUPS + group, in, dim), high = all.sums(s * GROUPS + group, in, dim + 2);
+      sum.x += low.x * shares[s], sum.y += low.y * shares[s];
+      sum.z += high.x * shares[s], sum.w += high.y * shares[s];
+    }
+    if (weight == 0) sum = {0, 0, 0, 0};
+    if (slot >= 0) *(float4*)(b.sums + line * HEAD_DIM + dim) = sum;
+    else {
+      put(to + dim, sum.x * factor), put(to + dim + 1, sum.y * factor);
+      put(to + dim + 2, sum.z * factor), put(to + dim + 3, sum.w * factor);
+    }
+  }
+  if (slot >= 0 && threadIdx.x % OF_COLUMN == 0) ((float2*)b.weights)[line] = make_float2(largest, weight);
 }

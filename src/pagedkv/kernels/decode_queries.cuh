@@ -22,9 +22,19 @@ struct queries_t {
   __device__ __forceinline__ uint2& at(int n, int m) {
     const int place = n * (HEAD_DIM / 16) + m;
 #if STAGED || STAGES
-    return pairs[place * 32 + threadIdx.x % 32];
+    return pairs[(place / 2 * 32 + threadIdx.x % 32) * 2 + place % 2];
 #else
     return pairs[place];
+#endif
+  }
+
+  // Both of fragments m and m + 1; m is even.
+  __device__ __forceinline__ uint4 two(int n, int m) {
+#if STAGED || STAGES
+    return ((const uint4*)pairs)[(n * (HEAD_DIM / 16) + m) / 2 * 32 + threadIdx.x % 32];
+#else
+    const uint2 low = at(n, m), high = at(n, m + 1);
+    return make_uint4(low.x, low.y, high.x, high.y);
 #endif
   }
 
@@ -49,7 +59,8 @@ static __device__ __forceinline__ float load_band(const batch_t& b, u32 i, u32 k
   for (int m = 0; m < HEAD_DIM / 16; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const u32 at = m / (EACH / 4) * 4 * EACH + lane * EACH + m % (EACH / 4) * 4 + 2 * half;
+      const u32 at = LADDER ? m * 16 + half * 8 + lane * 2
+                            : m / (EACH / 4) * 4 * EACH + lane * EACH + m % (EACH / 4) * 4 + 2 * half;
       pairs[m][half] = there ? from[at] | (u32)from[at + 1] << 16 : 0;
     }
   float result = 1;
