@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for benchmark in options.names or BENCHMARKS:
         print(f"\n{benchmark.name}: {benchmark.summary}", flush=True)
         try:
-            rows = benchmark.run(settings)
+            rows = list(benchmark.run(settings))
         except (subprocess.CalledProcessError, FileNotFoundError) as error:
             print(f"failed: {error}\n{getattr(error, 'stderr', None) or ''}", flush=True)
             failures += 1

@@ -1,6 +1,6 @@
 """What a benchmark hands back: rows of figures, each with its target if it has one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -95,5 +95,5 @@ class Benchmark:
 
     name: str
     summary: str
-    run: Callable[[Settings], list[Row]]
+    run: Callable[[Settings], Iterable[Row]]
     in_process: bool = True

@@ -42,18 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.names and benchmark.name not in options.names:
             continue
         print(f"{benchmark.name}: {benchmark.summary} ...", flush=True)
+        entry: dict[str, Any] = {"name": benchmark.name, "summary": benchmark.summary, "rows": []}
+        report["benchmarks"].append(entry)
         try:
-            rows = benchmark.run(settings)
+            for row in benchmark.run(settings):
+                everything.append(row)
+                entry["rows"].append(row.as_dict())
+                if options.json is not None:  # after each, so that a time limit leaves what there is
+                    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         except Exception as error:  # one that fails must not take the others' figures with it
             traceback.print_exc()
             print(getattr(error, "stderr", None) or "", flush=True)
             failures += 1
-            continue
-        everything += rows
-        entry = {"name": benchmark.name, "summary": benchmark.summary, "rows": [row.as_dict() for row in rows]}
-        report["benchmarks"].append(entry)
-        if options.json is not None:  # after each, so that a time limit leaves what there is
-            options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"\n{report['gpu']['name']}, commit {report['commit']}\n{render(everything)}", flush=True)
     return min(failures, 1)
 

@@ -3,7 +3,7 @@
 In the same run, over the same pools: the read ceiling, and other libraries' decode attention where they are installed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import numpy as np
@@ -61,19 +61,20 @@ OTHERS = (
 )
 
 
-def run(settings: Settings) -> list[Row]:
+def run(settings: Settings) -> Iterator[Row]:
     return _run(settings, GOALS + BESIDE)
 
 
-def run_shapes(settings: Settings) -> list[Row]:
+def run_shapes(settings: Settings) -> Iterator[Row]:
     return _run(settings, OTHERS)
 
 
-def _run(settings: Settings, cases: Sequence[Case]) -> list[Row]:
+def _run(settings: Settings, cases: Sequence[Case]) -> Iterator[Row]:
     enter_context()
     if settings.tiny:
         cases = (Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),)
-    return [row for case in cases for row in measure(case, settings)]
+    for case in cases:
+        yield from measure(case, settings)
 
 
 def measure(case: Case, settings: Settings) -> list[Row]:

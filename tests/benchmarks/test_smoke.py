@@ -18,7 +18,7 @@ IN_PROCESS = [benchmark for benchmark in BENCHMARKS if benchmark.in_process]
 
 @pytest.mark.parametrize("benchmark", IN_PROCESS, ids=lambda benchmark: benchmark.name)
 def test_tiny_run_yields_positive_figures(benchmark: Benchmark) -> None:
-    rows = benchmark.run(Settings(tiny=True))
+    rows = list(benchmark.run(Settings(tiny=True)))
     assert rows
     assert len({row.case for row in rows}) == len(rows), "two rows of one case cannot be told apart"
     assert all(row.value > 0 for row in rows)

@@ -50,7 +50,7 @@ def declared_fields() -> list[tuple[str, str]]:
 class Launches:
     """Stands for a CUDA driver and its kernel store, with `processors` SMs; keeps what is launched."""
 
-    compute_capability = (9, 0)
+    compute_capability: tuple[int, int] = (9, 0)
     ordinal = 0
 
     def __init__(self, processors: int = 1) -> None:
@@ -58,6 +58,8 @@ class Launches:
         self.launched: list[Launch] = []
         self.allocated: list[int] = []
         self.full = False
+        self.version = 13000
+        self.early: list[str] = []
         self.maps: list[tuple[Any, ...]] = []
         modes = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
         self.module = SimpleNamespace(CUstreamCaptureMode=modes, cuMemFree=lambda address: None, **_MAP_WORDS)
@@ -76,7 +78,7 @@ class Launches:
         if function == "cuMemGetInfo":
             return 0, 0
         if function == "cuDriverGetVersion":
-            return 13000
+            return self.version
         if function == "cuTensorMapEncodeTiled":
             self.maps.append(arguments)
             opaque = ctypes.create_string_buffer(bytes([len(self.maps)]) * 128)
@@ -101,7 +103,11 @@ class Launches:
         def reserve(shared: int) -> None:
             assert 0 < shared < 227 << 10
 
-        return SimpleNamespace(launch=launch, launch_early=launch, reserve=reserve)
+        def launch_early(*arguments: Any, **options: Any) -> None:
+            self.early.append(name)
+            launch(*arguments, **options)
+
+        return SimpleNamespace(launch=launch, launch_early=launch_early, reserve=reserve)
 
 
 def _read(address: int, dtype: str) -> Any:

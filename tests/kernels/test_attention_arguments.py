@@ -127,6 +127,55 @@ def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
     assert launches.allocated == [WORKSPACE_BYTES] * 2
 
 
+@pytest.mark.parametrize("order", ["block", "layer"])
+@pytest.mark.parametrize("kv_layout", ["NHD", "HND"])
+def test_the_bulk_copy_engine_is_told_where_k_and_v_are(order: Any, kv_layout: Any) -> None:
+    layout = KVLayout(3, 2, 128, "bfloat16", 32, order, kv_layout)
+    batch = AttentionBatch(layout, [Span(70)], 4, seed=6)
+    launches = Launches()
+    side = Side(batch, launches)
+    for _ in range(2):
+        side.run()
+    assert len(launches.maps) == 2, "made once for a pool and layer"
+    (_, macros, _, (_, maps)), *_ = launches.launched
+    assert macros["STAGES"]
+    assert maps.tobytes() == bytes([1]) * 128 + bytes([2]) * 128
+    token, head = (1, 2) if kv_layout == "NHD" else (2, 1)
+    for part, (kind, rank, address, sizes, steps, box, elements, *ways) in zip("kv", launches.maps, strict=True):
+        view = layout.part_view(batch.layer, part, batch.blocks)
+        assert (kind, rank) == ("CU_TENSOR_MAP_DATA_TYPE_UINT16", 4)
+        assert address == side.memory.buffer.address + view.offset
+        assert sizes == [128, 32, 2, batch.blocks]
+        assert steps == [view.strides[token], view.strides[head], view.strides[0]]
+        assert (box, elements) == ([64, 16, 1, 1], [1] * 4)
+        assert ways[1] == "CU_TENSOR_MAP_SWIZZLE_128B"
+
+
+def test_maps_of_ever_new_pools_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pagedkv.backends.cuda_tensor_maps._MOST", 3)
+    launches = Launches()
+    batch = AttentionBatch(KVLayout(8, 1, 128, "bfloat16", 16), [Span(3)], 1, seed=7)
+    side = Side(batch, launches)
+    for layer in [*range(8), 7]:
+        side.run(layer=layer)
+        assert len(side.kernels._decode._maps._made) <= 3
+    assert len(launches.maps) == 16
+
+
+@pytest.mark.parametrize(
+    ("capability", "driver", "early"), [((9, 0), 12030, True), ((9, 0), 12020, False), ((8, 6), 13000, False)]
+)
+def test_pieces_are_merged_by_a_launch_that_overlaps_where_there_is_one(
+    capability: tuple[int, int], driver: int, early: bool
+) -> None:
+    launches = Launches(processors=132)
+    launches.compute_capability, launches.version = capability, driver
+    side = Side(AttentionBatch(KVLayout(1, 2, 64, "float16", 16), [Span(3000)], 4, seed=4), launches)
+    side.run()
+    assert [name for name, *_ in launches.launched] == ["decode_tensor", "decode_merge"]
+    assert launches.early == (["decode_merge"] if early else [])
+
+
 def test_plans_of_ever_new_shapes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pagedkv.backends.cuda_attention._MOST_PLANS", 3)
     launches = Launches(processors=132)

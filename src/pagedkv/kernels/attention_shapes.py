@@ -87,8 +87,8 @@ def check_decode_sizes(sequences: int, tokens: int, block_bytes: int) -> None:
     most = 2**31 * _ROUND // max(1, sequences)
     if tokens > most or block_bytes >= 2**32:
         raise InvalidArgumentError(
-            f"{sequences} sequences in a table for {tokens} tokens each, blocks of {block_bytes} bytes; on a GPU so many "
-            f"sequences can have {most} tokens, and a block less than 4 GiB; give a narrower table or smaller blocks"
+            f"{sequences} sequences in a table for {tokens} tokens each, blocks of {block_bytes} bytes; on a GPU so "
+            f"many sequences can have {most} tokens, and a block less than 4 GiB; give a narrower table or smaller blocks"
         )
 
 

@@ -1,8 +1,8 @@
 """How decode_tensor.cu is made for a shape: columns a warp, tiles in flight and CTAs an SM.
 
 A warp's sums take a register for each column and each 32 elements of a head, so few columns leave registers for a whole
-tile of K and V, and many do not: those copy tiles to shared memory, which Hopper and later data center GPUs have enough
-of. Elsewhere many columns are shared among warps that read the same tokens.
+tile of K and V, and many do not: their tiles come into shared memory, which Hopper and later data center GPUs have
+enough of, and an engine to copy with. Elsewhere many columns are shared among warps that read the same tokens.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 // decode_attention.cu on tensor cores, for 16-bit queries over K and V of their format or of an 8-bit one; from sm_80 on.
 //
-// S^T = K Q^T and O^T = V^T P^T with tokens and dims in M, columns in N. A dot product may take its dims, and a product
-// its tokens, in any order, so a thread loads 16 consecutive bytes of a row and calls them the elements that its place
-// in a fragment wants: with few columns nothing goes through shared memory. Each warp has a tile of 16 tokens in
-// registers, 16 loads a thread at a head size of 128, and loads the next tile's K while it works on this one's V.
+// S^T = K Q^T and O^T = V^T P^T with tokens and dims in M, columns in N. Each warp works on tiles of 16 tokens of its own.
+// STAGES of them come into shared memory by the bulk copy engine (decode_stages.cuh). Without STAGES, a warp has one tile
+// in registers and loads the next one's K while it works on this one's V (decode_registers.cuh): a dot product may take
+// its dims, and a product its tokens, in any order, so a thread loads 16 consecutive bytes of a row and calls them the
+// elements that its place in a fragment wants.
 // Grid and macros as there, with COLUMNS 8, 16 or 32; GROUPS (1, 2, 4) of so many columns, each with its own warps, which
-// read the same tokens; STAGED (1: queries lie in shared memory); STAGES (tiles that a warp has in shared memory; 0: one
-// in registers) and, with them, GROUPS 1 and SHARED (bytes of dynamic shared memory); DRAFTS (0: one query token a
-// sequence); WHOLE (1: block_size is a multiple of 16, so a tile lies in one block).
+// read the same tokens; STAGED (1: queries lie in shared memory); with STAGES, GROUPS 1 and SHARED (bytes of dynamic
+// shared memory), and maps of K and V as a second argument; DRAFTS (0: one query token a sequence); WHOLE (1: block_size
+// is a multiple of 16, so a tile lies in one block).
 
 #if __CUDA_ARCH__ < 800
 #error "16-bit tensor cores of this shape start at sm_80; decode_attention.cu takes the same arguments"
@@ -39,6 +40,7 @@ struct warp_sums_t {
   float maxima[BANDS][2], weights[BANDS][2];
 };
 
+#include "decode_weights.cuh"
 #include "decode_tile.cuh"
 
 // A warp's sums, where `finish` finds them.
