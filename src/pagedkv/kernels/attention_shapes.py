@@ -88,7 +88,8 @@ def check_decode_sizes(sequences: int, tokens: int, block_bytes: int) -> None:
     if tokens > most or block_bytes >= 2**32:
         raise InvalidArgumentError(
             f"{sequences} sequences in a table for {tokens} tokens each, blocks of {block_bytes} bytes; on a GPU so "
-            f"many sequences can have {most} tokens, and a block less than 4 GiB; give a narrower table or smaller blocks"
+            f"many sequences can have {most} tokens, and a block less than 4 GiB: give a narrower table or smaller "
+            "blocks"
         )
 
 
