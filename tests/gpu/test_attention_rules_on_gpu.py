@@ -63,6 +63,20 @@ def test_8_bit_layouts(torch: Any, head_dim: int, stored: str, dtype: str, scale
         assert OnGpu(torch, batch).error() < TOLERANCES[dtype], (rules, block_size)
 
 
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("ratio", [1, 8])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_scale_that_is_no_number_reaches_only_queries_that_see_it(
+    torch: Any, head_dim: int, ratio: int, wrong: float
+) -> None:
+    layout = KVLayout(1, 2, head_dim, "int8", 16, scales=True)
+    batch = AttentionBatch(layout, [Span(21)], ratio, seed=1, dtype="bfloat16", rules=Rules(4))
+    batch.pool_array("v_scale")[batch.table[0, 1], 4] = wrong  # of the last token
+    found = OnGpu(torch, batch).run()
+    assert np.isinf(wrong) or np.isnan(doubles(found[:, 3], "bfloat16")).all()
+    assert error_of(found[:, :3], "bfloat16", batch.expected[:, :3]) < TOLERANCES["bfloat16"]
+
+
 def test_8_bit_vectors_that_begin_at_odd_multiples_of_8_bytes(torch: Any) -> None:
     """Loads of 16 bytes would fault: these layouts take the kernel that loads four numbers."""
     layout = KVLayout(2, 1, 64, "int8", 5, scales=True)

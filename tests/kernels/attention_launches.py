@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedkv import BackendError
+from pagedkv.backends.cuda_tensor_maps import ENCODE
 from pagedkv.dtypes import DTYPES
 from pagedkv.kernels.loader import kernel_source
 from pagedkv.kernels.number_formats import from_float32, to_float32
 
-
-class _Words:
-    def __getattr__(self, name: str) -> str:
-        return name
-
-
-_MAP_KINDS = ("DataType", "Interleave", "Swizzle", "L2promotion", "FloatOOBfill")
-# Names of the driver's module under which tensor maps are described: each word stands for itself.
-_MAP_WORDS: dict[str, Any] = {f"CUtensorMap{kind}": _Words() for kind in _MAP_KINDS}
-_MAP_WORDS |= {"cuuint64_t": int, "cuuint32_t": int}
+# The driver's numbers of what a tensor map is made of.
+_MAP_NUMBERS = {
+    "CUtensorMapDataType": {"CU_TENSOR_MAP_DATA_TYPE_UINT8": 0, "CU_TENSOR_MAP_DATA_TYPE_UINT16": 1},
+    "CUtensorMapInterleave": {"CU_TENSOR_MAP_INTERLEAVE_NONE": 0},
+    "CUtensorMapSwizzle": {"CU_TENSOR_MAP_SWIZZLE_128B": 3},
+    "CUtensorMapL2promotion": {"CU_TENSOR_MAP_L2_PROMOTION_L2_128B": 2},
+    "CUtensorMapFloatOOBfill": {"CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE": 0},
+}
+_MAP_KINDS = {kind: SimpleNamespace(**numbers) for kind, numbers in _MAP_NUMBERS.items()}
 _FORMATS = {kind.number: name for name, kind in DTYPES.items()}
 Numbers = npt.NDArray[Any]
 Launch = tuple[str, dict[str, int], tuple[int, int, int], tuple[Any, ...]]
@@ -61,8 +61,17 @@ class Launches:
         self.version = 13000
         self.early: list[str] = []
         self.maps: list[tuple[Any, ...]] = []
+        self.refuses_maps = False
+        self._encode = ENCODE(self._encoded)
         modes = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
-        self.module = SimpleNamespace(CUstreamCaptureMode=modes, cuMemFree=lambda address: None, **_MAP_WORDS)
+        self.module = SimpleNamespace(
+            CUstreamCaptureMode=modes,
+            CUresult=int,
+            cuMemFree=lambda address: None,
+            cuGetErrorName=lambda code: (0, b"CUDA_ERROR_INVALID_VALUE"),
+            cuGetErrorString=lambda code: (0, b"invalid argument"),
+            **_MAP_KINDS,
+        )
         self.mode = "global"
 
     def current(self) -> AbstractContextManager[None]:
@@ -79,15 +88,25 @@ class Launches:
             return 0, 0
         if function == "cuDriverGetVersion":
             return self.version
-        if function == "cuTensorMapEncodeTiled":
-            self.maps.append(arguments)
-            opaque = ctypes.create_string_buffer(bytes([len(self.maps)]) * 128)
-            return SimpleNamespace(getPtr=lambda: ctypes.addressof(opaque), kept=opaque)
+        if function == "cuGetProcAddress":
+            assert arguments == (b"cuTensorMapEncodeTiled", 12000, 0)
+            return ctypes.cast(self._encode, ctypes.c_void_p).value, None
         assert (function, self.mode) == ("cuMemAlloc", "relaxed"), "a capture forbids allocations"
         if self.full:
             raise BackendError(name="CUDA_ERROR_OUT_OF_MEMORY", text="", call=function)
         self.allocated.append(arguments[0])
         return len(self.allocated) << 40
+
+    def _encoded(self, place: int, kind: int, rank: int, address: int, *rest: Any) -> int:
+        """The driver's cuTensorMapEncodeTiled: keeps what it is told, and numbers the maps."""
+        if place % 64 or self.refuses_maps:
+            return 1
+        (sizes, steps, box, elements), ways = rest[:4], rest[4:]
+        wide = [list((ctypes.c_uint64 * n).from_address(at)) for at, n in ((sizes, rank), (steps, rank - 1))]
+        narrow = [list((ctypes.c_uint32 * rank).from_address(at)) for at in (box, elements)]
+        self.maps.append((kind, rank, address, *wide, *narrow, *ways))
+        ctypes.memset(place, len(self.maps), 128)
+        return 0
 
     def get(self, name: str, types: Sequence[Any], **macros: int) -> SimpleNamespace:
         def launch(grid: tuple[int, int, int], threads: int, stream: object, *values: Any, shared: int = 0) -> None:

@@ -143,12 +143,24 @@ def test_the_bulk_copy_engine_is_told_where_k_and_v_are(order: Any, kv_layout: A
     token, head = (1, 2) if kv_layout == "NHD" else (2, 1)
     for part, (kind, rank, address, sizes, steps, box, elements, *ways) in zip("kv", launches.maps, strict=True):
         view = layout.part_view(batch.layer, part, batch.blocks)
-        assert (kind, rank) == ("CU_TENSOR_MAP_DATA_TYPE_UINT16", 4)
+        assert (kind, rank) == (1, 4), "uint16"
         assert address == side.memory.buffer.address + view.offset
         assert sizes == [128, 32, 2, batch.blocks]
         assert steps == [view.strides[token], view.strides[head], view.strides[0]]
         assert (box, elements) == ([64, 16, 1, 1], [1] * 4)
-        assert ways[1] == "CU_TENSOR_MAP_SWIZZLE_128B"
+        assert ways == [0, 3, 2, 0], "turned within 128 bytes, L2 fetches as many"
+
+
+def test_a_map_that_the_driver_refuses_is_an_error_before_anything_is_launched() -> None:
+    launches = Launches()
+    side = Side(AttentionBatch(KVLayout(1, 1, 128, "bfloat16", 16), [Span(3)], 1, seed=7), launches)
+    launches.refuses_maps = True
+    with pytest.raises(BackendError, match="cuTensorMapEncodeTiled"):
+        side.kernels.prepare_attention(side.memory, side.decode_batch(), side.stream)
+    assert not launches.launched
+    launches.refuses_maps = False
+    side.run()
+    assert len(launches.launched) == 1
 
 
 def test_maps_of_ever_new_pools_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

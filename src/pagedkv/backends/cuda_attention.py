@@ -109,7 +109,9 @@ class _Decode:
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()  # kernels and workspaces are kept elsewhere
                 self._plans[key] = plan
-            return plan
+        if plan.variant.shared:
+            self._maps.of(memory, batch.layer)
+        return plan
 
     def run(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> None:
         plan = self.prepared(memory, batch, stream)

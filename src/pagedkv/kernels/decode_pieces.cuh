@@ -128,7 +128,8 @@ __device__ __forceinline__ u32 token_of_column(const batch_t& b, u32 column) {
   return (column >= group) + (column >= 2 * group) + (column >= 3 * group);
 }
 
-// decode_merge.cu is launched while the kernel in front of it still runs, and waits for its end.
+// decode_merge.cu is launched while the kernel in front of it still runs, and waits for its end. Where no such launch
+// follows, nobody else's may begin early.
 __device__ __forceinline__ void let_merge_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

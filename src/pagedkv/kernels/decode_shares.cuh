@@ -67,7 +67,7 @@ template <class Worker>
 static __device__ __forceinline__ void for_each_piece(const batch_t& b, sums_t& all, Worker& worker) {
   __shared__ share_t share;
   __shared__ piece_t coming;
-  let_merge_begin();
+  if (b.marks) let_merge_begin();
   find_share(b, share);
   if (share.at == share.end) return mark(b, -1, 0);
   u32 behind;

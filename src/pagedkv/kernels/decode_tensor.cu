@@ -203,17 +203,20 @@ __device__ __forceinline__ void worker_t::sum_up(const batch_t& b, const piece_t
 }
 
 #if STAGES
-extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS)
-    decode_tensor(batch_t b, const __grid_constant__ maps_t maps) {
+#define MAPS , const __grid_constant__ maps_t maps
+#else
+#define MAPS
+#endif
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS) decode_tensor(batch_t b MAPS) {
+  worker_t worker;
+#if STAGES
   extern __shared__ char memory[];
   static_assert(sizeof(sums_t) + 1024 <= SHARED, "attention_tensor.py reserves too little");
   sums_t& all = *(sums_t*)(memory + (1024 - shared_address(memory) % 1024) % 1024);
-  worker_t worker;
   worker.x.maps = &maps;
 #else
-extern "C" __global__ void __launch_bounds__(WARPS * 32, CTAS) decode_tensor(batch_t b) {
   __shared__ sums_t all;
-  worker_t worker;
 #endif
   for_each_piece(b, all, worker);
 }

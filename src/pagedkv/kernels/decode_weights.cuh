@@ -139,7 +139,10 @@ static __device__ __forceinline__ bool weigh(const batch_t& b, const piece_t& pi
       float2 w = make_float2(power(above[n][2 * t]), power(above[n][2 * t + 1]));
 #if SCALES
       own.weights[n][0] += w.x, own.weights[n][1] += w.y;
-      w.x *= v_scales[t], w.y *= v_scales[t];
+      // A weight of 0 does not silence a scale that only another query's token has.
+      const u32 unseen = hidden >> (4 * n + 2 * t);
+      w.x = unseen & 1 ? 0 : w.x * v_scales[t];
+      w.y = unseen & 2 ? 0 : w.y * v_scales[t];
       const u32 both = packed(w.x, w.y);
 #else
       // As they are multiplied: what rounding adds to a sum, it adds to the sum of weights too.
