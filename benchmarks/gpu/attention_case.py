@@ -10,7 +10,7 @@ import numpy.typing as npt
 from benchmarks.gpu.device import EventPair, call, capture
 from pagedkv import DevicePool
 from pagedkv.kernels.number_formats import to_float32
-from pagedkv.kv_layout import KVLayout
+from pagedkv.kv_layout import KVLayout, token_and_head_axes
 
 Raw = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -170,7 +170,7 @@ class Prepared:
         positions = np.arange(self.case.lengths[i], dtype=np.int64)
         blocks = self.entries[i][positions // self.case.block_size].astype(np.int64)
         places = positions % self.case.block_size
-        token, of_head = (1, 2) if self.case.kv_layout == "NHD" else (2, 1)
+        token, of_head = token_and_head_axes(self.layout)
         found = []
         for part in ("k", "v"):
             view = self.layout.part_view(layer, part, self.pool.num_blocks)

@@ -194,7 +194,7 @@ class KVLayout(BlockLayout):
         """
         block, place = place_of(self, block_id, offset, num_blocks)
         view = self.part_view(layer, part, num_blocks)
-        token_axis = 1 if self.kv_layout == "NHD" else 2
+        token_axis, _ = token_and_head_axes(self)
         return view.offset + block * view.strides[0] + place * view.strides[token_axis]
 
     @property
@@ -214,6 +214,11 @@ class KVLayout(BlockLayout):
                     f"{part.name} of a block is {part.token_bytes * self.block_size} bytes; its float32 scales need a "
                     "multiple of 4: a block_size that is one always does"
                 )
+
+
+def token_and_head_axes(layout: KVLayout) -> tuple[int, int]:
+    """Of a part's shape and strides."""
+    return (1, 2) if layout.kv_layout == "NHD" else (2, 1)
 
 
 # Every launch of a layer's kernels asks for these.

@@ -12,10 +12,6 @@ import pytest
 from pagedkv.backends.cuda_launch import I32, U64, LoadedKernel
 
 
-class _Config(SimpleNamespace):
-    pass
-
-
 class Driver:
     """Keeps each launch: (function, grid, threads, shared, stream, attributes, the bytes of the arguments)."""
 
@@ -23,7 +19,7 @@ class Driver:
         self.launched: list[tuple[Any, ...]] = []
         attribute_ids = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="overlap")
         self.module = SimpleNamespace(
-            CUlaunchConfig=_Config,
+            CUlaunchConfig=SimpleNamespace,
             CUlaunchAttribute=lambda: SimpleNamespace(value=SimpleNamespace()),
             CUlaunchAttributeID=attribute_ids,
         )

@@ -14,6 +14,7 @@ from functools import cached_property
 from math import e, log2
 
 import numpy as np
+import numpy.typing as npt
 
 from pagedkv.backends.cuda_driver import Driver
 from pagedkv.backends.cuda_launch import U64, KernelStore, LoadedKernel
@@ -34,11 +35,12 @@ from pagedkv.kernels.attention_shapes import (
     division,
     shares_for,
 )
-from pagedkv.kv_layout import KVLayout
+from pagedkv.kv_layout import KVLayout, token_and_head_axes
 from pagedkv.streams import Stream
 
 _BATCH = struct.Struct("4Q6Q4QQ3qQ3qQq2Q3Q7Q4f3Q")  # batch_t of decode_pieces.cuh
 _KERNEL = (U64 * (_BATCH.size // 8),)
+_Maps = tuple[npt.NDArray[np.uint64], ...]
 # CU_STREAM_PER_THREAD: one handle, a stream of its own for each thread.
 _PER_THREAD = 2
 # Batches and tables of ever new sizes would fill the host's memory; a plan made again compiles and allocates nothing.
@@ -88,8 +90,8 @@ class _Decode:
         self._lock = threading.Lock()
         self._launching = threading.Lock()
 
-    def prepared(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> _Plan:
-        """The plan of a launch. Raises InvalidArgumentError for a shape without a kernel."""
+    def prepared(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> tuple[_Plan, _Maps]:
+        """The plan of a launch, and the maps it takes. Raises InvalidArgumentError for a shape without a kernel."""
         layout = memory.layout
         assert isinstance(layout, KVLayout)
         table = batch.table
@@ -109,12 +111,10 @@ class _Decode:
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()  # kernels and workspaces are kept elsewhere
                 self._plans[key] = plan
-        if plan.variant.shared:
-            self._maps.of(memory, batch.layer)
-        return plan
+        return plan, (self._maps.of(memory, batch.layer),) if plan.variant.shared else ()
 
     def run(self, memory: PoolMemory, batch: DecodeBatch, stream: CudaStream) -> None:
-        plan = self.prepared(memory, batch, stream)
+        plan, maps = self.prepared(memory, batch, stream)
         count, tokens, heads, dim = batch.queries.shape
         if not count:
             return
@@ -128,7 +128,6 @@ class _Decode:
         # Pools of one device may be used by threads of their own, on one stream: nobody's pieces come between these.
         with self._launching, self._driver.current():
             grid = (layout.num_kv_heads, shares, variant.column_groups)
-            maps = (self._maps.of(memory, batch.layer),) if variant.shared else ()
             plan.kernel.launch(grid, THREADS, stream, argument, *maps, shared=variant.shared)
             if plan.merge is not None:
                 launch = plan.merge.launch_early if self._overlaps else plan.merge.launch
@@ -207,7 +206,7 @@ def _parts(memory: PoolMemory, layout: KVLayout, layer: int) -> tuple[list[int],
     """Addresses of K, V and scales; strides in bytes of block, token and head, of K and of its scales. 0: none."""
     addresses: list[int] = []
     strides: list[int] = []
-    token, head = (1, 2) if layout.kv_layout == "NHD" else (2, 1)
+    token, head = token_and_head_axes(layout)
     for kind in ("", "_scale"):
         if kind and not layout.scales:
             return [*addresses, 0, 0], [*strides, 0, 0, 0]

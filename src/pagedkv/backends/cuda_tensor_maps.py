@@ -20,7 +20,7 @@ from pagedkv.backends.cuda_driver import Driver, driver_error
 from pagedkv.backends.cuda_launch import U64
 from pagedkv.kernels import PoolMemory
 from pagedkv.kernels.attention_tensor import TILE
-from pagedkv.kv_layout import KVLayout
+from pagedkv.kv_layout import KVLayout, token_and_head_axes
 
 _NAME, _SINCE = "cuTensorMapEncodeTiled", 12000
 _MAP_BYTES, _ALIGNMENT = 128, 128
@@ -60,7 +60,7 @@ class TensorMaps:
     def _encoded(self, memory: PoolMemory, layout: KVLayout, layer: int, part: str) -> bytes:
         module, size = self._driver.module, layout.element.itemsize
         view = layout.part_view(layer, part, memory.num_blocks)
-        token, head = (1, 2) if layout.kv_layout == "NHD" else (2, 1)
+        token, head = token_and_head_axes(layout)
         kinds = module.CUtensorMapDataType
         ways = (
             module.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -88,8 +88,8 @@ class TensorMaps:
     @cached_property
     def _encode(self) -> Callable[..., int]:
         """The driver's function. Raises BackendError where it has none."""
-        found = self._driver.call("cuGetProcAddress", _NAME.encode(), _SINCE, 0)
-        return ENCODE(int(found[0] if isinstance(found, tuple) else found))
+        address, _ = self._driver.call("cuGetProcAddress", _NAME.encode(), _SINCE, 0)
+        return ENCODE(int(address))
 
 
 def _array(kind: Any, numbers: Sequence[int]) -> Any:

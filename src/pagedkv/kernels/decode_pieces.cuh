@@ -22,7 +22,7 @@ typedef u32 element;
 typedef u16 element;
 #endif
 
-// Everything is 8 bytes: backends/cuda_attention.py packs it. Strides of the pool are in bytes, others in elements.
+// All 8 bytes, or two floats in 8: backends/cuda_attention.py packs it. Strides of the pool are in bytes, others in elements.
 struct batch_t {
   const char *k, *v, *k_scales, *v_scales;
   u64 block_stride, token_stride, head_stride, scale_block_stride, scale_token_stride, scale_head_stride;

@@ -59,9 +59,7 @@ struct tiles_t {
     return known(at);
   }
 };
-#endif
 
-#if WHOLE
 // Bytes from the first block's beginning to the tile's; a block that is not in the pool is not followed.
 __device__ __forceinline__ u64 offset_of(const batch_t& b, int id, u32 at) {
   const u64 block = (u64)((u32)id < b.blocks ? (u32)id : 0) * (u32)b.block_stride;
