@@ -60,19 +60,22 @@ OTHERS = (
     Case("B=256 L=2048 in a table for 131072, 32/8", U2048, spare_columns=8064),
 )
 
+_TINY = (
+    Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),
+    Case("HND, B=2 L=256, 4/2 heads", (256, 256), (4, 2), kv_layout="HND"),
+)
+
 
 def run(settings: Settings) -> Iterator[Row]:
-    return _run(settings, GOALS + BESIDE)
+    return _run(settings, _TINY[:1] if settings.tiny else GOALS + BESIDE)
 
 
 def run_shapes(settings: Settings) -> Iterator[Row]:
-    return _run(settings, OTHERS)
+    return _run(settings, _TINY[1:] if settings.tiny else OTHERS)
 
 
 def _run(settings: Settings, cases: Sequence[Case]) -> Iterator[Row]:
     enter_context()
-    if settings.tiny:
-        cases = (Case("B=2 L=256, 4/2 heads", (256, 256), (4, 2)),)
     for case in cases:
         yield from measure(case, settings)
 

@@ -24,6 +24,7 @@ from pagedkv.backends.cuda_tensor_maps import MAPS, TensorMaps
 from pagedkv.kernels import DecodeBatch, PoolMemory, TableMemory
 from pagedkv.kernels.attention_shapes import (
     MARKS_BYTES,
+    MERGE_LINES,
     SMALLEST_SHARE,
     THREADS,
     WORKSPACE_BYTES,
@@ -131,7 +132,8 @@ class _Decode:
             plan.kernel.launch(grid, THREADS, stream, argument, *maps, shared=variant.shared)
             if plan.merge is not None:
                 launch = plan.merge.launch_early if self._overlaps else plan.merge.launch
-                launch((layout.num_kv_heads, shares, 1), THREADS, stream, argument)
+                lines = -(-tokens * (heads // layout.num_kv_heads) // MERGE_LINES)
+                launch((layout.num_kv_heads, shares, lines), THREADS, stream, argument)
 
     def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
         count, width = sizes

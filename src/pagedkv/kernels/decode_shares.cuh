@@ -66,7 +66,8 @@ static __device__ __forceinline__ void mark(const batch_t& b, int open, u32 last
 template <class Worker>
 static __device__ __forceinline__ void for_each_piece(const batch_t& b, sums_t& all, Worker& worker) {
   __shared__ share_t share;
-  __shared__ piece_t coming;  // kept here while tiles are worked on, as the share is
+  // Kept here while tiles are worked on, as the share is; not right behind it, or one load could read of both.
+  __shared__ alignas(16) piece_t coming;
   if (b.marks) let_merge_begin();
   find_share(b, share);
   if (share.at == share.end) return mark(b, -1, 0);
