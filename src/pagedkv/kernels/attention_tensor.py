@@ -71,8 +71,8 @@ def _by_registers(shape: TensorShape) -> TensorVariant:
 
 def _by_shared_memory(shape: TensorShape) -> TensorVariant:
     columns = min(_power_of_2(max(8, shape.columns)), 16 if shape.head_dim == 256 else 32)
-    # As deep as there is room for.
-    deep = {64: 3, 128: 3 if columns == 8 or shape.small else 2, 256: 2 if shape.small else 1}
+    # Deeper than two, the memory's queues only grow; heads of 256 have no room for more than one.
+    deep = {64: 3, 128: 3 if shape.small else 2, 256: 2 if shape.small else 1}
     stages, ctas = deep[shape.head_dim], 3 if shape.head_dim == 64 else 2
     shared = shared_bytes(shape, columns, stages)
     macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": stages, "SHARED": shared}
