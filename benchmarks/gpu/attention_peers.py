@@ -1,7 +1,7 @@
 """Decode attention of others over the same pool, blocks and queries, where they are installed.
 
 FlashInfer: its decode wrapper with and without tensor cores, its prefill wrapper, which takes several query tokens, and
-XQA.
+XQA. FlashAttention 4: its kernel for Hopper, which has a page table and does not split a sequence.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,6 +67,7 @@ def peers(tensors: Tensors) -> Iterator[tuple[str, Callable[[], Attend]]]:
     plain = case.stored == "bfloat16"
     if plain:
         yield "FlashInfer prefill", lambda: _flashinfer_prefill(tensors)
+        yield "FlashAttention 4", lambda: _flash_attention_4(tensors)
     if case.tokens == 1:
         yield "FlashInfer decode", lambda: _flashinfer_decode(tensors, tensor_cores=False)
         if plain:
@@ -120,5 +121,17 @@ def _xqa(tensors: Tensors) -> Attend:
         return xqa_batch_decode_with_kv_cache(
             queries[:, 0], cache, workspace, tensors.table, lengths, longest, bmm1_scale=scale, bmm2_scale=1.0
         )
+
+    return attend
+
+
+def _flash_attention_4(tensors: Tensors) -> Attend:
+    from flash_attn.cute import flash_attn_varlen_func
+
+    def attend(layer: int, queries: Any) -> Any:
+        cache = (tensors.k[layer], tensors.v[layer])
+        places = {"seqused_k": tensors.lengths, "page_table": tensors.table}
+        result = flash_attn_varlen_func(queries, *cache, **places, causal=True)
+        return result[0] if isinstance(result, tuple) else result
 
     return attend

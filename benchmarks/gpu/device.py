@@ -8,6 +8,8 @@ from typing import Any
 from pagedkv.backends.cuda_stream import CudaStream
 from pagedkv.kernels.loader import nvrtc_version
 
+_PEERS = ("torch", "flashinfer-python", "flash-attn-4", "nvidia-cutlass-dsl")
+
 
 def call(function: str, *arguments: Any) -> Any:
     """A driver call; its results without the return code. Raises RuntimeError on failure."""
@@ -66,7 +68,7 @@ def describe_gpu() -> dict[str, Any]:
 
 def describe_packages() -> dict[str, str]:
     found = {"nvrtc": ".".join(map(str, nvrtc_version()))}
-    for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"):
+    for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", *_PEERS):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
