@@ -34,6 +34,8 @@ BESIDE = (
     Case("B=1 L=8192, 32/8 heads", (8192,)),
     Case("B=8 L=1000, 32/8 heads", (1000,) * 8),
     Case("B=256 L=100, 32/8 heads", (100,) * 256),
+    Case("B=256 L=40, 32/8 heads", (40,) * 256),
+    Case("4 query tokens, B=256 L=100, 32/8", (100,) * 256, tokens=4),
     Case("one of 65536, 255 of 1000, 32/8", (65536,) + (1000,) * 255),
     Case("64 of 32 to 8192, 32/8", _MIXED),
 )
@@ -115,7 +117,8 @@ def beside(prepared: Prepared, ours: float) -> list[Row]:
             found[name] = median(tensors.replays(ready(), 6))
             words.append(f"{name} {found[name]:.1f} us")
         except Exception as error:  # whatever keeps a peer from running is a note, not the end of the run
-            words.append(f"{name}: {type(error).__name__} {str(error)[:120]!r}")
+            what = str(error).split(" at /")[0][:120]  # without paths
+            words.append(f"{name}: {type(error).__name__} {what!r}")
     if not found:
         return [Row(f"{prepared.case.name}, peers", 0.0, "", note="; ".join(words))] if words else []
     best = min(found.values())

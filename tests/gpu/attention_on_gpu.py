@@ -32,14 +32,17 @@ def spans_of(block_size: int) -> list[Span]:
 
 
 class OnGpu:
-    """A batch in tensors on the GPU: queries and results cut out of larger tensors, results poisoned."""
+    """A batch in tensors on the GPU: queries and results cut out of larger tensors, results poisoned.
 
-    def __init__(self, torch: Any, batch: AttentionBatch) -> None:
+    apart: elements between a head's query and the next, in front of each.
+    """
+
+    def __init__(self, torch: Any, batch: AttentionBatch, *, apart: int = 0) -> None:
         self.torch, self.batch = torch, batch
         self.memory = torch.as_tensor(batch.memory, device="cuda")
         self.pool = DevicePool(batch.layout, batch.blocks, device="cuda:0", memory=self.memory)
         *front, heads, dim = batch.queries.shape
-        self.queries = self._poisoned((*front, heads + 3, dim))[..., 1 : heads + 1, :]
+        self.queries = self._poisoned((*front, heads + 3, apart + dim))[..., 1 : heads + 1, apart:]
         self.queries.copy_(self._tensor(batch.queries))
         self._whole = self._poisoned((*front, heads + 2, dim + 8))
         self.out = self._whole[..., 1:-1, 4 : 4 + batch.layout.value_dim]

@@ -37,6 +37,16 @@ def test_query_tokens_windows_and_caps(torch: Any, head_dim: int, dtype: str, ru
         assert on_gpu.error() < TOLERANCES[dtype], (ratio, block_size)
 
 
+@pytest.mark.parametrize("stored", ["bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+@pytest.mark.parametrize("apart", [1, 2, 8])
+def test_queries_that_begin_at_any_element(torch: Any, head_dim: int, stored: str, apart: int) -> None:
+    for ratio, tokens in ((3, 1), (16, 1), (2, 4), (4, 4), (8, 4)):
+        layout = KVLayout(1, 2, head_dim, stored, 16)
+        batch = AttentionBatch(layout, spans_of(16), ratio, seed=ratio, dtype="bfloat16", rules=Rules(tokens))
+        assert OnGpu(torch, batch, apart=apart).error() < TOLERANCES["bfloat16"], (ratio, tokens)
+
+
 @pytest.mark.parametrize("dtype", list(TOLERANCES))
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
 def test_a_draft_with_nan_reaches_only_queries_that_see_it(torch: Any, head_dim: int, dtype: str) -> None:

@@ -25,6 +25,7 @@ from pagedkv.kernels import DecodeBatch, PoolMemory, TableMemory
 from pagedkv.kernels.attention_shapes import (
     MARKS_BYTES,
     MERGE_LINES,
+    SHORT,
     SMALLEST_SHARE,
     THREADS,
     WORKSPACE_BYTES,
@@ -105,7 +106,8 @@ class _Decode:
                 count, tokens, heads, dim = batch.queries.shape
                 formats = (batch.queries.dtype, layout.dtype, layout.scales)
                 ratio = heads // layout.num_kv_heads
-                shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped, layout.alignment)
+                short = width * layout.block_size <= SHORT
+                shape = DecodeShape(dim, ratio, layout.block_size, *formats, tokens, capped, layout.alignment, short)
                 check_decode_shape(shape, layout.value_dim)
                 check_decode_sizes(count, width * layout.block_size, layout.block_bytes)
                 plan = self._plan(shape, layout.num_kv_heads, (count, width), owner)

@@ -22,6 +22,7 @@ MERGE_LINES = 4  # that a CTA of decode_merge.cu takes
 # Tokens of a KV head that shares are measured in, and how many of those at least: below, a share costs more to begin
 # and to merge than it saves.
 _ROUND, SMALLEST_SHARE = 64, 4
+SHORT = 256  # tokens: of sequences up to here, more CTAs an SM are faster, above it those that each get further
 _MOST_SHARES = 65535  # of a grid's second axis
 # Bytes that decode_tensor.cu loads at a time. decode_attention.cu loads four numbers, and where scales move those of 8
 # bits it is by a multiple of 4 bytes.
@@ -35,7 +36,8 @@ WORKSPACE_BYTES = MARKS_BYTES + _LINES_BYTES
 @dataclass(frozen=True, slots=True)
 class DecodeShape:
     """What a kernel is chosen by: elements of a head, query heads a KV head, tokens of a block, formats; query tokens a
-    sequence, whether scores are capped, and bytes of which every vector of K and V begins at a multiple.
+    sequence, whether scores are capped, bytes of which every vector of K and V begins at a multiple, and whether the
+    table has room for SHORT tokens a sequence at most.
     """
 
     head_dim: int
@@ -47,6 +49,7 @@ class DecodeShape:
     tokens: int = 1
     capped: bool = False
     alignment: int = 256
+    short: bool = False
 
     @property
     def columns(self) -> int:
@@ -101,7 +104,7 @@ def decode_variant(shape: DecodeShape, compute_capability: tuple[int, int]) -> D
     served = (small or shape.queries == shape.stored) and shape.queries != COMPUTE_DTYPES[0]
     if served and shape.alignment % _TENSOR_LOAD == 0 and compute_capability >= (8, 0):
         drafts = shape.tokens > 1
-        kind = TensorShape(shape.head_dim, shape.columns, small, shape.scales, drafts, whole)
+        kind = TensorShape(shape.head_dim, shape.columns, small, shape.scales, drafts, whole, shape.short)
         if (found := tensor_variant(kind, compute_capability)) is not None:
             macros = {**found.macros, "DRAFTS": int(drafts), "WHOLE": int(whole), **_macros(shape)}
             groups = -(-shape.columns // found.columns)

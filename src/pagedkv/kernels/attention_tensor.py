@@ -19,7 +19,7 @@ _LARGE_SHARED = (9, 10)
 @dataclass(frozen=True, slots=True)
 class TensorShape:
     """head_dim; columns: queries of a KV head; small: K and V have 8 bits; scales: of their own; drafts: several query
-    tokens a sequence; whole: no tile lies in two blocks.
+    tokens a sequence; whole: no tile lies in two blocks; short: sequences are, so that CTAs wait more than they read.
     """
 
     head_dim: int
@@ -28,6 +28,7 @@ class TensorShape:
     scales: bool
     drafts: bool
     whole: bool
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,20 @@ class TensorVariant:
 
 def tensor_variant(shape: TensorShape, compute_capability: tuple[int, int]) -> TensorVariant | None:
     """The fastest that was measured on an H200; None where registers do not suffice."""
-    crowded = shape.columns > 16 or (shape.head_dim == 256 and shape.drafts)
-    # Of few columns either would do: copies past registers are a little faster.
-    few = shape.head_dim == 128 and shape.columns <= 8 and not shape.small
     lines = shape.head_dim * (1 if shape.small else 2) >= 128  # boxes have whole lines
-    if (crowded or few) and lines and shape.whole and compute_capability[0] in _LARGE_SHARED:
+    if lines and shape.whole and compute_capability[0] in _LARGE_SHARED and _wants_shared_memory(shape):
         return _by_shared_memory(shape)
     # A thread keeps six block ids where tiles are not whole, for which heads of 256 leave no registers.
     return _by_registers(shape) if shape.whole or shape.head_dim <= 128 else None
+
+
+def _wants_shared_memory(shape: TensorShape) -> bool:
+    """Whether tiles in shared memory, which can be had, are faster than tiles in registers."""
+    if shape.columns > 16 or shape.head_dim == 256:
+        return True
+    if shape.small:  # conversion takes registers, scales do too
+        return shape.columns > 8 or shape.scales
+    return shape.head_dim == 128 and shape.columns <= 8
 
 
 def _by_registers(shape: TensorShape) -> TensorVariant:
@@ -71,11 +78,16 @@ def _by_registers(shape: TensorShape) -> TensorVariant:
 
 def _by_shared_memory(shape: TensorShape) -> TensorVariant:
     columns = min(_power_of_2(max(8, shape.columns)), 16 if shape.head_dim == 256 else 32)
-    # Deeper than two, the memory's queues only grow; heads of 256 have no room for more than one.
-    deep = {64: 3, 128: 3 if shape.small else 2, 256: 2 if shape.small else 1}
-    stages, ctas = deep[shape.head_dim], 3 if shape.head_dim == 64 else 2
-    shared = shared_bytes(shape, columns, stages)
-    macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": stages, "SHARED": shared}
+    if shape.head_dim == 256:
+        deep, ctas = (2, 2) if shape.small else (3, 1) if shape.columns <= 16 else (1, 2)
+    elif shape.head_dim == 64:
+        deep, ctas = 3, 3
+    elif shape.small:
+        deep, ctas = (3, 2) if columns == 32 else (2, 3)
+    else:  # deeper, or with more CTAs, the memory's queues only grow
+        deep, ctas = 2, 3 if columns == 8 and shape.short else 2
+    shared = shared_bytes(shape, columns, deep)
+    macros = {"COLUMNS": columns, "GROUPS": 1, "CTAS": ctas, "STAGED": 1, "STAGES": deep, "SHARED": shared}
     return TensorVariant(macros, columns, shared)
 
 

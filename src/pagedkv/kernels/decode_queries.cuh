@@ -47,22 +47,47 @@ struct queries_t {
   }
 };
 
-// Queries of band n, `first` the warp's first column. Returns the unit of column n * 8 + lane / 4.
-static __device__ __forceinline__ float load_band(const batch_t& b, u32 i, u32 kv_head, u32 first, int n, queries_t& q) {
-  const u32 row = threadIdx.x % 32 / 4, lane = threadIdx.x % 4;
-  const u32 column = first + n * 8 + row, j = token_of_column(b, column);
-  const element* const from = b.queries + (i64)i * b.query_stride + j * b.query_token_stride +
-                              (i64)(kv_head * b.group + column - j * b.group) * b.query_head_stride;
-  const bool there = column < columns_of(b);
-  u32 pairs[HEAD_DIM / 16][2];
+// Warps that load a band, each a part of every row; a unit is found by one that has the whole row.
+#define SPREAD (STAGES && !EVENED ? WARPS / BANDS : 1)
+#define OF_BAND (HEAD_DIM / 16 / SPREAD)  // fragments that a warp loads
+
+// Elements of a row for OF_BAND fragments from `begin` on: by vectors, where the row begins at a multiple of one.
+static __device__ __forceinline__ void load_row(const element* from, u32 begin, u32 (&pairs)[OF_BAND][2]) {
+  const u32 lane = threadIdx.x % 4;
+#if LADDER
+  const bool wide = (u64)from % 4 == 0;
 #pragma unroll
-  for (int m = 0; m < HEAD_DIM / 16; ++m)
+  for (int m = 0; m < OF_BAND; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const u32 at = LADDER ? m * 16 + half * 8 + lane * 2
-                            : m / (EACH / 4) * 4 * EACH + lane * EACH + m % (EACH / 4) * 4 + 2 * half;
-      pairs[m][half] = there ? from[at] | (u32)from[at + 1] << 16 : 0;
+      const element* const at = from + (begin + m) * 16 + half * 8 + lane * 2;
+      pairs[m][half] = wide ? *(const u32*)at : at[0] | (u32)at[1] << 16;
     }
+#else
+  static_assert(OF_BAND % 2 == 0, "two fragments have 8 elements one after another");
+  const bool wide = (u64)from % 16 == 0;
+#pragma unroll
+  for (int m = 0; m < OF_BAND; m += 2) {
+    const element* const at = from + (begin + m) / (EACH / 4) * 4 * EACH + lane * EACH + (begin + m) % (EACH / 4) * 4;
+    Bits<16> bits;
+    if (wide) bits = load<16>((const char*)at);
+    else
+#pragma unroll
+      for (int w = 0; w < 4; ++w) bits.words[w] = at[2 * w] | (u32)at[2 * w + 1] << 16;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) pairs[m + w / 2][w % 2] = bits.words[w];
+  }
+#endif
+}
+
+// Queries of band n, `first` the warp's first column, part `part` of SPREAD. Returns the unit of column n * 8 + lane / 4.
+static __device__ __forceinline__ float load_band(const batch_t& b, u32 i, u32 kv_head, u32 first, u32 n, u32 part,
+                                                  queries_t& q) {
+  const u32 column = first + n * 8 + threadIdx.x % 32 / 4, j = token_of_column(b, column);
+  const element* const from = b.queries + (i64)i * b.query_stride + j * b.query_token_stride +
+                              (i64)(kv_head * b.group + column - j * b.group) * b.query_head_stride;
+  u32 pairs[OF_BAND][2] = {};
+  if (column < columns_of(b)) load_row(from, part * OF_BAND, pairs);
   float result = 1;
 #if EVENED
   float most = 0;
@@ -87,7 +112,7 @@ static __device__ __forceinline__ float load_band(const batch_t& b, u32 i, u32 k
     }
 #endif
 #pragma unroll
-  for (int m = 0; m < HEAD_DIM / 16; ++m) q.at(n, m) = make_uint2(pairs[m][0], pairs[m][1]);
+  for (int m = 0; m < OF_BAND; ++m) q.at(n, part * OF_BAND + m) = make_uint2(pairs[m][0], pairs[m][1]);
   return result;
 }
 
@@ -95,8 +120,9 @@ static __device__ __forceinline__ void load_queries(const batch_t& b, u32 i, u32
                                                     queries_t& q) {
 #if STAGES
   q.pairs = all.queries, q.units = all.units;
-  for (u32 n = threadIdx.x / 32; n < BANDS; n += WARPS) {
-    const float unit = load_band(b, i, kv_head, first, n, q);
+  const u32 n = threadIdx.x / 32 / SPREAD;
+  if (n < BANDS) {
+    const float unit = load_band(b, i, kv_head, first, n, threadIdx.x / 32 % SPREAD, q);
     if (threadIdx.x % 4 == 0) all.units[n * 8 + threadIdx.x % 32 / 4] = unit;
   }
   __syncthreads();
@@ -107,7 +133,7 @@ static __device__ __forceinline__ void load_queries(const batch_t& b, u32 i, u32
 #endif
 #pragma unroll
   for (int n = 0; n < BANDS; ++n) {
-    const float unit = load_band(b, i, kv_head, first, n, q);
+    const float unit = load_band(b, i, kv_head, first, n, 0, q);
 #pragma unroll
     for (int h = 0; h < 2; ++h) q.units[n][h] = __shfl_sync(~0u, unit, (2 * (threadIdx.x % 4) + h) * 4);
   }
