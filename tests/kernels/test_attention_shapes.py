@@ -116,12 +116,13 @@ def test_every_query_has_a_cta(ratio: int, tokens: int, head_dim: int, dtype: st
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([8, 9, 10]),
 )
 def test_the_ctas_of_a_variant_fit_an_sm(
-    head_dim: int, columns: int, small: bool, drafts: bool, whole: bool, major: int
+    head_dim: int, columns: int, small: bool, drafts: bool, whole: bool, short: bool, major: int
 ) -> None:
-    shape = TensorShape(head_dim, columns, small, small, drafts, whole)
+    shape = TensorShape(head_dim, columns, small, small, drafts, whole, short)
     variant = tensor_variant(shape, (major, 0))
     if variant is None:
         assert (head_dim, whole) == (256, False)
@@ -132,6 +133,12 @@ def test_the_ctas_of_a_variant_fit_an_sm(
     assert not variant.shared or major >= 9
     # 1 KiB of each CTA's is the system's, and a little more than that what all kernels have.
     assert macros["CTAS"] * (variant.shared + 1024 + 1200) <= 228 * 1024
+
+
+def test_where_the_table_ends_early_more_ctas_run_at_a_time() -> None:
+    long, short = (DecodeShape(128, 4, 16, "bfloat16", "bfloat16", False, short=short) for short in (False, True))
+    assert decode_variant(long, (9, 0)).ctas == 2
+    assert decode_variant(short, (9, 0)).ctas == 3
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def _spills_allowed(macros: Macros) -> int:
         return 0
     if macros["HEAD_DIM"] == 256:
         return 352
-    return 96 if macros["COLUMNS"] == 32 or macros["STORED"] > 2 else 24 if macros["COLUMNS"] == 16 else 0
+    return 96 if macros["COLUMNS"] == 32 or macros["STORED"] > 2 else 48 if macros["COLUMNS"] == 16 else 0
 
 
 def test_no_kernel_is_left_out() -> None:
