@@ -36,8 +36,8 @@ def _shapes() -> Iterator[DecodeShape]:
         if ratio in (1, 16) or tokens > 1:
             yield DecodeShape(dim, ratio, 24, "bfloat16", "bfloat16", False, tokens, capped)
             yield DecodeShape(dim, ratio, 24, "bfloat16", "float8_e4m3fn", True, tokens, capped)
-        if dim >= 128 and ratio * tokens >= 16:
-            yield DecodeShape(dim, ratio, 16, "bfloat16", "float8_e4m3fn", True, tokens)
+        if (dim == 128 and ratio * tokens >= 16) or (dim, ratio) == (256, 16):
+            yield DecodeShape(dim, ratio, 16, "float16" if ratio == 16 else "bfloat16", "float8_e4m3fn", True, tokens)
         if (dim, ratio, tokens) == (128, 8, 1):
             yield DecodeShape(dim, ratio, 16, "float16", "float16", False)
             yield DecodeShape(dim, ratio, 16, "bfloat16", "bfloat16", False, short=True)
