@@ -127,6 +127,16 @@ def test_shares_are_merged_and_a_stream_keeps_its_workspace() -> None:
     assert launches.allocated == [WORKSPACE_BYTES] * 2
 
 
+@pytest.mark.parametrize(("ratio", "tokens", "groups"), [(1, 1, 1), (4, 1, 1), (5, 1, 2), (3, 3, 3), (16, 4, 16)])
+def test_each_query_of_a_kv_head_has_a_warp_that_merges_it(ratio: int, tokens: int, groups: int) -> None:
+    launches = Launches(processors=132)
+    layout = KVLayout(1, 2, 64, "float16", 16)
+    Side(AttentionBatch(layout, [Span(3000)], ratio, seed=4, rules=Rules(tokens)), launches).run()
+    *_, (name, _, grid, _) = launches.launched
+    assert name == "decode_merge"
+    assert (grid[0], grid[2]) == (2, groups)
+
+
 @pytest.mark.parametrize("order", ["block", "layer"])
 @pytest.mark.parametrize("kv_layout", ["NHD", "HND"])
 def test_the_bulk_copy_engine_is_told_where_k_and_v_are(order: Any, kv_layout: Any) -> None:

@@ -24,7 +24,6 @@ from pagedkv.backends.cuda_tensor_maps import MAPS, TensorMaps
 from pagedkv.kernels import DecodeBatch, PoolMemory, TableMemory
 from pagedkv.kernels.attention_shapes import (
     MARKS_BYTES,
-    MERGE_LINES,
     SHORT,
     SMALLEST_SHARE,
     THREADS,
@@ -37,6 +36,7 @@ from pagedkv.kernels.attention_shapes import (
     division,
     shares_for,
 )
+from pagedkv.kernels.attention_tensor import WARPS
 from pagedkv.kv_layout import KVLayout, token_and_head_axes
 from pagedkv.streams import Stream
 
@@ -68,12 +68,13 @@ class CudaAttention:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What one launch needs, loaded and allocated."""
+    """What one launch needs, loaded and allocated. merge_groups: CTAs that merge a share's queries of a KV head."""
 
     kernel: LoadedKernel
     variant: DecodeVariant
     shares: int
     merge: LoadedKernel | None = None
+    merge_groups: int = 0
     workspace: int = 0
 
 
@@ -134,8 +135,7 @@ class _Decode:
             plan.kernel.launch(grid, THREADS, stream, argument, *maps, shared=variant.shared)
             if plan.merge is not None:
                 launch = plan.merge.launch_early if self._overlaps else plan.merge.launch
-                lines = -(-tokens * (heads // layout.num_kv_heads) // MERGE_LINES)
-                launch((layout.num_kv_heads, shares, lines), THREADS, stream, argument)
+                launch((layout.num_kv_heads, shares, plan.merge_groups), THREADS, stream, argument)
 
     def _plan(self, shape: DecodeShape, kv_heads: int, sizes: tuple[int, int], owner: tuple[int, int]) -> _Plan:
         count, width = sizes
@@ -153,7 +153,8 @@ class _Decode:
             merge = self._store.get("decode_merge", _KERNEL, **macros)
             if owner not in self._workspaces:
                 self._workspaces[owner] = allocate(self._driver, WORKSPACE_BYTES)
-            return _Plan(kernel, variant, shares, merge, self._workspaces[owner].address)
+            merge_groups = -(-shape.columns // WARPS)  # a warp merges one
+            return _Plan(kernel, variant, shares, merge, merge_groups, self._workspaces[owner].address)
 
 
 class _Unchecked:

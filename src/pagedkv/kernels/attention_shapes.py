@@ -12,13 +12,12 @@ from functools import lru_cache
 
 from pagedkv.dtypes import COMPUTE_DTYPES, DTYPES
 from pagedkv.errors import InvalidArgumentError
-from pagedkv.kernels.attention_tensor import TILE, TensorShape, tensor_variant
+from pagedkv.kernels.attention_tensor import TILE, WARPS, TensorShape, tensor_variant
 
 HEAD_DIMS = (64, 128, 256)
 MOST_HEADS = 16
 MOST_TOKENS = 4
-THREADS = 128
-MERGE_LINES = 4  # that a CTA of decode_merge.cu takes
+THREADS = 32 * WARPS
 # Tokens of a KV head that shares are measured in, and how many of those at least: below, a share costs more to begin
 # and to merge than it saves.
 _ROUND, SMALLEST_SHARE = 64, 4
